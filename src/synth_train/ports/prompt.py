@@ -1,0 +1,41 @@
+"""Questions to a person. In memory: `adapters.in_memory.prompt.ScriptedPrompt`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from synth_train.domain.model.secret import Secret
+
+
+class PromptPort(Protocol):
+    """Somebody who may be asked.
+
+    `remedy` names the option or variable that would make the question needless; the adapter for an empty room
+    (`NobodyToAsk`) raises `AnswerNeeded` with it, and so does an end of input.
+    """
+
+    def choose(self, question: str, options: Sequence[str], *, default: int = 0, remedy: str) -> int | None:
+        """Let one of `options` be picked by its number, counted from 1. `default` is an index taken on an empty
+        answer. Returns the index into `options`, or None for 0, which aborts.
+
+        Raises:
+            AnswerNeeded: nobody is there.
+        """
+        ...
+
+    def ask_secret(self, question: str, *, remedy: str) -> Secret:
+        """Ask for a key without showing what is typed. Never empty.
+
+        Raises:
+            AnswerNeeded: nobody is there.
+        """
+        ...
+
+    def confirm(self, question: str, *, default: bool, remedy: str) -> bool:
+        """Ask a question that is answered by yes or no.
+
+        Raises:
+            AnswerNeeded: nobody is there.
+        """
+        ...

@@ -1,0 +1,23 @@
+"""The client's own look at a task app. In memory: `adapters.in_memory.task_app.InMemoryTaskApp`."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from synth_train.domain.model.task_app import Probe, TaskAppKeys
+
+
+class TaskAppPort(Protocol):
+    """A service that plays the environment (wire-contract §7).
+
+    Each call is one GET of at most 10 s, following at most 3 redirects on the same origin. Nothing is raised for
+    what the app does: a `Probe` says it. The keys go to this origin only.
+    """
+
+    def health(self, task_url: str, keys: TaskAppKeys) -> Probe:
+        """GET `{task_url}/health`. A path in the URL is kept, a slash at its end does not count."""
+        ...
+
+    def task_info(self, task_url: str, keys: TaskAppKeys) -> Probe:
+        """GET `{task_url}/task_info`, without a seed."""
+        ...
