@@ -117,11 +117,7 @@ def file_phase_of(word: object) -> FilePhase:
     """The meaning of a file status as it came in. No status at all counts as ready (wire-contract §3.3)."""
     if word is None:
         return FilePhase.READY
-    return (
-        _FILE_WORDS.get(word.strip().lower(), FilePhase.UNKNOWN)
-        if isinstance(word, str)
-        else FilePhase.UNKNOWN
-    )
+    return _FILE_WORDS.get(word.strip().lower(), FilePhase.UNKNOWN) if isinstance(word, str) else FilePhase.UNKNOWN
 
 
 class FileState(Struct, frozen=True, kw_only=True):
