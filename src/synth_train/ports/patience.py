@@ -40,9 +40,9 @@ class PatiencePort(Protocol):
     ) -> T:
         """Call `call` until it returns, raises something that `again` says no to, or `policy` is used up.
 
-        What comes out then is the last error itself, never a library's. An error with a `retry_after` of at least
-        zero is waited out for exactly that long, if the policy and the time left allow it. `waiting` is told the
-        error and the seconds before each wait. `call` is not begun after the total is over.
+        What comes out then is the last error itself, never a library's. A `BackendBusy` with a `retry_after` is
+        waited out for exactly that long if the policy and the time left allow it, and else ends the call at once.
+        `waiting` is told the error and the seconds before each wait. `call` is not begun after the total is over.
         """
         ...
 
@@ -51,12 +51,12 @@ class PatiencePort(Protocol):
         ask: Callable[[], T],
         *,
         done: Callable[[T], bool],
-        interval: float,
+        interval: Callable[[T], float],
         deadline: float,
     ) -> T | None:
-        """Call `ask` every `interval` seconds until `done` likes the answer, which is returned.
+        """Call `ask` until `done` likes the answer, which is returned, with `interval(answer)` seconds in between.
 
-        None when `deadline` (of `ClockPort.monotonic`) came first. `ask` is called at once, and never after the
-        deadline; the last wait is cut to it. What `ask` raises comes out.
+        None when `deadline` (of `ClockPort.monotonic`) came first. `ask` is called at once, and not again once the
+        deadline is reached; the last wait is cut to it. What `ask` raises comes out.
         """
         ...
