@@ -23,17 +23,17 @@ class JournalPort(Protocol):
         ...
 
     def take_up(self, fingerprint: str) -> Submission | None:
-        """Hold and return the newest open entry of this fingerprint that nobody holds and whose key is not the
+        """Hold and return the newest open entry of this fingerprint that nobody else holds and whose key is not the
         user's; None when there is none."""
         ...
 
     def with_key(self, backend: str, account: str, key: IdempotencyKey) -> Submission | None:
-        """Return the newest entry, open or handed over, of this account under a key that the user gave, and hold it
+        """Return the newest entry, at whatever stage, of this account under a key that the user gave, and hold it
         if nobody does; None when there is none."""
         ...
 
     def advance(self, submission: Submission) -> None:
-        """Replace the entry with the same id. It is held already."""
+        """Replace the entry with the same id."""
         ...
 
     def release(self, submission: Submission) -> None:

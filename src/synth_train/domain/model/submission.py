@@ -19,6 +19,7 @@ class Stage(str, Enum):
     CREATING     the job request is about to be posted: from here on the job may exist
     CREATED      the backend has named the job
     HANDED_OVER  the job is started and its id has been told to the user; the entry blocks nothing any more
+    REFUSED      the backend said no, so that there is no job under this key; a later run begins afresh
     """
 
     INTENT = "intent"
@@ -26,6 +27,7 @@ class Stage(str, Enum):
     CREATING = "creating"
     CREATED = "created"
     HANDED_OVER = "handed over"
+    REFUSED = "refused"
 
 
 class Submission(Struct, frozen=True, kw_only=True):
@@ -56,8 +58,8 @@ class Submission(Struct, frozen=True, kw_only=True):
 
     @property
     def open(self) -> bool:
-        """Whether it stopped before it was handed over."""
-        return self.stage is not Stage.HANDED_OVER
+        """Whether it stopped half-way: there may be a job that nobody has been told of."""
+        return self.stage not in (Stage.HANDED_OVER, Stage.REFUSED)
 
 
 def account_of(backend: str, key: Secret | None) -> str:
