@@ -9,7 +9,7 @@ what is returned holds a secret. An id from the server never changes the path it
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -25,6 +25,7 @@ from synth_train.domain.model.jobs import (
     Verification,
 )
 from synth_train.domain.model.secret import Secret
+from synth_train.ports.streams import Readable
 
 
 class Upload(Struct, frozen=True, kw_only=True):
@@ -33,7 +34,7 @@ class Upload(Struct, frozen=True, kw_only=True):
     filename: str
     purpose: str
     size: int
-    open: Callable[[], BinaryIO]
+    open: Callable[[], Readable]
 
 
 class BackendPort(Protocol):
