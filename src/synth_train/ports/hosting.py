@@ -5,7 +5,7 @@ In memory: `adapters.in_memory.hosting_stores`, `adapters.in_memory.executor` an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 
@@ -68,6 +68,10 @@ class Rows(Protocol):
         """Queued jobs of all owners that were asked to start, the one saved first first."""
         ...
 
+    def unfinished_jobs(self, owner: Owner) -> list[Job]:
+        """Jobs of this owner that are not over, the one saved first first."""
+        ...
+
     def held_jobs(self) -> list[Job]:
         """Jobs of all owners that a worker has (`JobStatus.held`), the one saved first first."""
         ...
@@ -128,27 +132,27 @@ class JobStore(Protocol):
 
 
 class BlobStore(Protocol):
-    """Uploaded bytes. No name from outside ever becomes part of a path.
+    """Uploaded bytes, under ids of the store's own.
 
     Checked in tests/contracts/test_hosting_stores.py.
     """
 
-    def put(self, owner: Owner, content: Iterable[bytes]) -> Blob:
-        """Keep bytes, in memory that does not grow with their number; the same bytes are kept once per owner.
+    def put(self, content: Iterable[bytes]) -> Blob:
+        """Keep bytes, in memory that does not grow with their number.
 
         Whatever `content` raises comes out, and nothing is kept of what came before.
         """
         ...
 
-    def open(self, owner: Owner, blob: Blob) -> BinaryIO:
+    def open(self, blob: Blob) -> BinaryIO:
         """The bytes, from the first one.
 
         Raises:
-            KeyError: this owner has no such bytes.
+            KeyError: they are not here.
         """
         ...
 
-    def remove(self, owner: Owner, blob: Blob) -> None:
+    def remove(self, blob: Blob) -> None:
         """Forget bytes; those that are not there are forgotten already."""
         ...
 
@@ -178,16 +182,16 @@ class Executor(Protocol):
 class Trainer(Protocol):
     """Somebody who trains. Lives in the worker."""
 
-    def train(self, task: Task) -> Iterator[Happening]:
-        """Train, telling what happens. The iterator's end is the job's success.
+    def train(self, task: Task) -> Generator[Happening, None, None]:
+        """Train, telling what happens. The generator's end is the job's success.
 
         The consumer writes down each happening when it comes, which also shows that the worker is alive: so `Tick`
-        comes when there is nothing to tell, every few seconds at least. Closing the iterator is the request to stop:
+        comes when there is nothing to tell, every few seconds at least. Closing the generator is the request to stop:
         what was begun is let go of then, and soon.
 
         When `task.job.claims` is above 1, an earlier worker died; training goes on from the last complete checkpoint.
 
-        Raises (from the iterator):
+        Raises (from the generator):
             TrainingFailed: it cannot go on.
         """
         ...

@@ -64,8 +64,9 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 class Blob(Struct, frozen=True, kw_only=True):
-    """Bytes that a blob store has."""
+    """Bytes that a blob store has. Each upload has its own, so that removing one never takes another's."""
 
+    id: str
     sha256: str
     size: int
 
@@ -149,6 +150,11 @@ class Order(Struct, frozen=True, kw_only=True):
     name: str = ""
     body: bytes = b"{}"
     """The JSON object that was asked with, without keys that a client put into it in clear."""
+
+    @property
+    def files(self) -> tuple[FileId, ...]:
+        """The files that the job needs."""
+        return tuple(file for file in (self.training_file, self.validation_file) if file)
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -260,8 +266,8 @@ class KeptReply(Struct, frozen=True, kw_only=True):
     route: str
     key: IdempotencyKey
     request_sha256: str
-    job_id: JobId
-    created_at: float
+    job: Job
+    """As it was answered then."""
 
 
 class JobFilter(Struct, frozen=True, kw_only=True):
@@ -286,7 +292,7 @@ class JobFilter(Struct, frozen=True, kw_only=True):
             and (self.status is None or job.status.value == self.status)
             and (self.training_type is None or order.training_type == self.training_type)
             and (self.model is None or order.model == self.model)
-            and (self.file_id is None or self.file_id in (order.training_file, order.validation_file))
+            and (self.file_id is None or self.file_id in order.files)
             and (self.created_after is None or job.created_at > self.created_after)
             and (self.created_before is None or job.created_at < self.created_before)
         )

@@ -19,6 +19,7 @@ from synth_train.domain.model.errors import (
     UnexpectedReply,
 )
 from synth_train.domain.model.jobs import (
+    Features,
     FileId,
     FileState,
     JobId,
@@ -27,6 +28,9 @@ from synth_train.domain.model.jobs import (
     file_phase_of,
     phase_of,
 )
+
+TAKES_CONFIG = "metadata.config"
+"""How a backend names, in `features` of its `GET /health`, that it reads what the hosted SFT wire drops."""
 
 _JOB_WORDS = ("status", "state")
 _FILE_WORDS = ("status", "state", "storage_state", "processing_status")
@@ -53,6 +57,12 @@ def refusal(status: int, what: str, *, retry_after: float | None = None) -> Trai
     if status in (408, 425, 429) or status >= 500 or (status == 409 and retry_after is not None):
         return BackendBusy(what, status=status, retry_after=retry_after)
     return BackendRefused(what, status=status)
+
+
+def features_in(body: object, base: str) -> Features:
+    """What the reply to `GET /health` says of a backend. One that says nothing has no features."""
+    named = body.get("features") if isinstance(body, dict) else None
+    return Features(base=base, takes_config=TAKES_CONFIG in _list(named))
 
 
 def says(body: object) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 import msgspec
 
+from synth_train.domain.model.addresses import address
 from synth_train.domain.model.hosting import Order, Refusal
 from synth_train.domain.model.jobs import FileId, Kind
 
@@ -59,24 +59,26 @@ def _without_keys_in_clear(table: dict[str, object], body: bytes) -> tuple[dict[
 def _rl(reader: _Reader, body: bytes) -> Order:
     if reader.get("job_type", _MISSING) not in (_MISSING, None, "rl"):
         reader.problem("job_type", "must be rl on this route")
-    reader.object("data")
+    reader.table_at("data")
     at = "data." if "data" in reader.table else ""
     model = reader.text(f"{at}model")
     base = reader.text(f"{at}base_model")
     if bool(model) == bool(base):
         reader.problem(f"{at}model", "exactly one of model and base_model must name a model")
-    url = reader.text(f"{at}endpoint_base_url")
-    if not _is_web_address(url):
-        reader.problem(f"{at}endpoint_base_url", "must be the http or https URL of the task app")
-    reader.object(f"{at}config")
-    reader.object(f"{at}trainer")
+    url = ""
+    try:
+        url = address(reader.text(f"{at}endpoint_base_url")).url
+    except ValueError as reason:
+        reader.problem(f"{at}endpoint_base_url", f"must be the URL of the task app, but {reason}")
+    reader.table_at(f"{at}config")
+    reader.table_at(f"{at}trainer")
     reader.check(f"{at}trainer.batch_size", _at_least(1), "must be an integer of at least 1")
     reader.check(f"{at}trainer.group_size", _at_least(2), "must be an integer of at least 2")
     return Order(
         kind=Kind.RL,
         model=model or base,
         training_type="rl_online",
-        task_url=url.rstrip("/"),
+        task_url=url,
         name=reader.text("name"),
         body=body,
     )
@@ -93,7 +95,7 @@ def _sft(reader: _Reader, body: bytes) -> Order:
     if not training:
         reader.problem("training_file_id", "must be the id of an uploaded file")
     validation = reader.text("validation_file") or _validation_file(reader)
-    reader.object("hyperparameters")
+    reader.table_at("hyperparameters")
     for name in _POSITIVE_INTEGERS:
         reader.check(f"hyperparameters.{name}", _at_least(1), "must be an integer of at least 1")
     reader.check("hyperparameters.learning_rate", lambda value: _number(value) > 0, "must be a number above 0")
@@ -118,21 +120,13 @@ def _validation_file(reader: _Reader) -> str:
     return ""
 
 
-def _is_web_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        return False
-
-
 def _at_least(least: int) -> Callable[[object], bool]:
     return lambda value: type(value) is int and value >= least
 
 
 def _number(value: object) -> float:
     """The value as a number; one that fits no rule when it is none."""
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else float("nan")
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else float("nan")
 
 
 class _Reader:
@@ -161,7 +155,8 @@ class _Reader:
         self.problem(path, "must be a text")
         return ""
 
-    def object(self, path: str) -> None:
+    def table_at(self, path: str) -> None:
+        """A rule: what is there is an object."""
         self.check(path, lambda value: isinstance(value, dict), "must be an object")
 
     def check(self, path: str, good: Callable[[object], bool], what: str) -> None:

@@ -1,0 +1,183 @@
+"""Jobs as their owners see them: asked for once, started, looked at, cancelled."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from synth_train.domain.model.hosting import (
+    Event,
+    FileStatus,
+    Job,
+    JobFilter,
+    JobStatus,
+    KeptReply,
+    Order,
+    Owner,
+    Point,
+    Refusal,
+)
+from synth_train.domain.model.jobs import IdempotencyKey, JobId, Kind
+from synth_train.domain.usecases.hosting.events import tell
+from synth_train.domain.usecases.hosting.orders import order_in
+from synth_train.ports.clock import ClockPort
+from synth_train.ports.entropy import EntropyPort
+from synth_train.ports.hosting import Executor, JobStore, Rows
+
+CANCEL_GRACE = 30.0
+"""Seconds that a worker has to heed a request to cancel before it is killed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jobs:
+    """The jobs of all owners. An owner sees its own only."""
+
+    store: JobStore
+    executor: Executor
+    clock: ClockPort
+    entropy: EntropyPort
+    cancel_grace: float = CANCEL_GRACE
+
+    def create(self, owner: Owner, kind: Kind, body: bytes, *, route: str, key: IdempotencyKey | None) -> Job:
+        """Take a job; one for RL begins by itself, one for SFT when it is started (wire-contract §2.1, §3.1).
+
+        The same body under the same key, on the same route, gives the same job, however often and from wherever it
+        is asked. What was refused leaves its key free.
+
+        Raises:
+            Refusal: 400 or 422 as `order_in` says, 422 for a file that is unknown or not ready, 409 when the key
+                belongs to another body.
+        """
+        digest = hashlib.sha256(body).hexdigest()
+        with self.store.transaction() as rows:
+            kept = rows.kept_reply(owner, route, key) if key is not None else None
+            if kept is not None:
+                return _replayed(kept, digest)
+            order = order_in(kind, body)
+            _refuse_unready_files(rows, owner, order)
+            now = self.clock.now()
+            job = Job(
+                id=JobId(f"job_{self.entropy.token(12)}"), owner=owner, order=order, created_at=now, updated_at=now
+            )
+            if kind is Kind.RL:
+                job = job.asked_to_start(now)
+            job = tell(rows, job, now, "created", "The job is waiting.")
+            if key is not None:
+                rows.keep_reply(KeptReply(owner=owner, route=route, key=key, request_sha256=digest, job=job))
+        self.executor.wake()
+        return job
+
+    def start(self, owner: Owner, job_id: JobId) -> Job:
+        """Let a job begin. One that has begun, or is over, is left as it is.
+
+        Raises:
+            Refusal: 404.
+        """
+        with self.store.transaction() as rows:
+            job = _known(rows, owner, job_id)
+            if not job.started and not job.status.over:
+                job = job.asked_to_start(self.clock.now())
+                rows.save_job(job)
+        self.executor.wake()
+        return job
+
+    def cancel(self, owner: Owner, job_id: JobId) -> Job:
+        """Ask a job to end. One that is over, or was asked before, is left as it is.
+
+        Raises:
+            Refusal: 404.
+        """
+        with self.store.transaction() as rows:
+            job = _known(rows, owner, job_id)
+            if job.status in (JobStatus.QUEUED, JobStatus.RUNNING):
+                now = self.clock.now()
+                job = job.asked_to_cancel(now)
+                if job.status.over:
+                    tell(rows, job, now, "job.cancelled", "Cancelled before it ran.")
+                else:
+                    tell(rows, job, now, "cancelling", "Asked to stop.")
+        self.executor.wake()
+        return job
+
+    def show(self, owner: Owner, job_id: JobId) -> Job:
+        """A job as it stands.
+
+        Raises:
+            Refusal: 404.
+        """
+        self._tend()
+        with self.store.transaction() as rows:
+            return _known(rows, owner, job_id)
+
+    def listed(self, owner: Owner, wanted: JobFilter) -> list[Job]:
+        """Jobs, newest first."""
+        self._tend()
+        with self.store.transaction() as rows:
+            return rows.jobs(owner, wanted)
+
+    def events(self, owner: Owner, job_id: JobId, *, since: int = 0, limit: int = 200) -> list[Event]:
+        """Events after the one numbered `since`, oldest first.
+
+        Raises:
+            Refusal: 404.
+        """
+        self._tend()
+        with self.store.transaction() as rows:
+            _known(rows, owner, job_id)
+            return rows.events(job_id, since=since, limit=limit)
+
+    def points(
+        self, owner: Owner, job_id: JobId, *, after_step: int = 0, limit: int = 200, name: str | None = None
+    ) -> list[Point]:
+        """Metric points of the steps after `after_step`, whole steps at a time.
+
+        Raises:
+            Refusal: 404.
+        """
+        self._tend()
+        with self.store.transaction() as rows:
+            _known(rows, owner, job_id)
+            return rows.points(job_id, after_step=after_step, limit=limit, name=name)
+
+    def _tend(self) -> None:
+        """End the workers that did not heed a request to cancel, and see to it that the others go on."""
+        now = self.clock.now()
+        with self.store.transaction() as rows:
+            deaf = [
+                job
+                for job in rows.held_jobs()
+                if job.cancel_asked_at is not None and now - job.cancel_asked_at > self.cancel_grace
+            ]
+            for job in deaf:
+                job = job.ended(JobStatus.CANCELLED, now, reason="killed: it did not stop when asked")
+                tell(rows, job, now, "job.cancelled", "Cancelled; its worker had to be killed.", level="warning")
+        for worker in [job.worker for job in deaf if job.worker]:
+            self.executor.kill(worker)
+        self.executor.wake()
+
+
+def _known(rows: Rows, owner: Owner, job_id: JobId) -> Job:
+    job = rows.job(job_id)
+    if job is None or job.owner != owner:
+        raise Refusal(404, "unknown_job", f"there is no job {job_id}")
+    return job
+
+
+def _replayed(kept: KeptReply, digest: str) -> Job:
+    if kept.request_sha256 != digest:
+        raise Refusal(
+            409,
+            "idempotency_conflict",
+            f"the idempotency key {kept.key} belongs to job {kept.job.id}, which was asked for with another body",
+        )
+    return kept.job
+
+
+def _refuse_unready_files(rows: Rows, owner: Owner, order: Order) -> None:
+    for file_id in order.files:
+        file = rows.file(owner, file_id)
+        if file is None:
+            raise Refusal(422, "unknown_file", f"there is no file {file_id}")
+        if file.status is not FileStatus.READY:
+            why = f": {file.detail}" if file.detail else ""
+            raise Refusal(422, "file_not_ready", f"file {file_id} is {file.status.value}{why}")

@@ -1,0 +1,37 @@
+"""Hosting: the other side of the wire, whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from synth_train.domain.model.hosting import Owner, Refusal, owner_of
+from synth_train.domain.model.secret import Secret
+from synth_train.domain.usecases.hosting.files import Files
+from synth_train.domain.usecases.hosting.jobs import Jobs
+from synth_train.domain.usecases.hosting.vault import Vault
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hosting:
+    """Files, jobs and keys of all owners. One code for the in-memory, the embedded and the served backend."""
+
+    files: Files
+    jobs: Jobs
+    vault: Vault
+    takes_config: bool = False
+    """Whether the trainer reads `metadata.config` of an SFT job: what the hosted wire drops."""
+    owners: frozenset[Owner] | None = None
+    """Who may come in; None: everybody who brings a key."""
+
+    def owner(self, api_key: Secret | None) -> Owner:
+        """Whom a key stands for.
+
+        Raises:
+            Refusal: 401 without a key, 403 for a key that is not known here.
+        """
+        if not api_key:
+            raise Refusal(401, "no_api_key", "no API key came with the request; send `Authorization: Bearer <key>`")
+        owner = owner_of(api_key)
+        if self.owners is not None and owner not in self.owners:
+            raise Refusal(403, "unknown_api_key", "this API key is not known here")
+        return owner
