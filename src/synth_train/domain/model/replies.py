@@ -35,7 +35,8 @@ TAKES_CONFIG = "metadata.config"
 _JOB_WORDS = ("status", "state")
 _FILE_WORDS = ("status", "state", "storage_state", "processing_status")
 _FILE_DETAILS = ("status_details", "validation_report", "error", "message", "detail")
-_REASONS = ("detail", "message", "error")
+REASONS = ("detail", "message", "error")
+"""Where an error reply says what is wrong (wire-contract §1.3)."""
 _END_REASONS = ("error", "message", "detail", "reason")
 
 
@@ -70,7 +71,7 @@ def says(body: object) -> str:
 
     Empty when it says none of these.
     """
-    return _first_text(body, _REASONS)
+    return _first_text(body, REASONS)
 
 
 def job_id_in(body: object) -> JobId:

@@ -1,0 +1,94 @@
+"""What may be shown of a reply, and what it asks for. Secrets go out before anything else looks at it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from datetime import timezone
+from email.utils import parsedate_to_datetime
+
+import msgspec
+
+from synth_train.domain.model.secret import Secret, redact
+
+LONGEST_EXCERPT = 200
+"""Characters of a body that a message shows."""
+
+
+def decoded(content: bytes, secrets: Iterable[Secret]) -> object:
+    """The JSON in `content`, whatever its media type was said to be, with secrets masked.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    try:
+        return _redacted(msgspec.json.decode(content), tuple(secrets))
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError("no JSON") from error
+
+
+def excerpt(content: bytes, secrets: Iterable[Secret]) -> str:
+    """The beginning of a body that is no JSON, as one line, secrets masked."""
+    # Far more than is shown: a secret that the first cut has halved lies behind the second.
+    return plain(redact(content[: 20 * LONGEST_EXCERPT].decode(errors="replace"), secrets))
+
+
+def plain(text: str, *, longest: int = LONGEST_EXCERPT) -> str:
+    """`text` as one line without control characters, cut to `longest` characters."""
+    line = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def one_line(value: object) -> str:
+    """`value` as JSON in one line that any terminal can show: control characters of every kind are escaped."""
+    return _UNPRINTABLE.sub(
+        lambda found: found[0] if found[0].isprintable() else _escaped(found[0]), msgspec.json.encode(value).decode()
+    )
+
+
+def retry_after(value: str | None, now: float) -> float | None:
+    """The seconds that a `Retry-After` header asks for: a number, with or without a fraction, or an HTTP date.
+
+    Args:
+        value: the header; None when there was none.
+        now: seconds since 1970.
+
+    Returns:
+        None when there is nothing that can be read. A date in the past is zero.
+    """
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = _until(value, now)
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
+
+
+def _escaped(letter: str) -> str:
+    units = letter.encode("utf-16-be")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
+def _until(date: str, now: float) -> float:
+    try:
+        then = parsedate_to_datetime(date)
+        if then.tzinfo is None:
+            then = then.replace(tzinfo=timezone.utc)
+        return max(0.0, then.timestamp() - now)
+    except (ValueError, TypeError, OverflowError):
+        return math.nan
+
+
+def _redacted(value: object, secrets: tuple[Secret, ...]) -> object:
+    if isinstance(value, str):
+        return redact(value, secrets)
+    if isinstance(value, list):
+        return [_redacted(inner, secrets) for inner in value]
+    if isinstance(value, dict):
+        return {redact(key, secrets): _redacted(inner, secrets) for key, inner in value.items()}
+    return value
