@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from msgspec import Struct
-
-
-class EnvFile(Struct, frozen=True, kw_only=True):
-    """What a `.env` file holds. Values are literal: nothing in them is expanded."""
-
-    path: Path
-    values: Mapping[str, str]
-    unreadable_lines: tuple[int, ...] = ()
-    """Physical lines that are neither a setting, a comment nor blank. Their text is never told: it may be a key."""
-
-    def __repr__(self) -> str:
-        return f"EnvFile({str(self.path)!r}, names={sorted(self.values)})"
+from synth_train.domain.model.settings import EnvFile
 
 
 class EnvSourcePort(Protocol):
-    """Process environment and `.env` files."""
+    """Process environment and `.env` files. Every path given back is absolute; one taken may be relative to the
+    working directory, or begin with `~`."""
 
     def process(self) -> Mapping[str, str]:
         """The variables of this process. An empty one counts as unset and is left out."""
         ...
 
-    def candidates(self, beside: Path | None = None) -> tuple[Path, ...]:
-        """The `.env` files that may be meant, best first, each once: `./.env`, others below the working directory
-        (20 at most; `.venv`, `node_modules`, `__pycache__`, `.git` are not entered), the one in `beside` (the
-        directory of a config), `~/.synth-ai/.env`. Only files that exist."""
+    def candidates(self, beside: Sequence[Path] = ()) -> tuple[Path, ...]:
+        """The `.env` files that may be meant, best first, each once: `./.env`; others below the working directory,
+        by depth and then by path (20 of these at most; `.venv`, `node_modules`, `__pycache__`, `.git` are not
+        entered); those in `beside` (the directories of the configs); `~/.synth-ai/.env`. Only files that exist.
+        Never raises: a directory that cannot be read holds none."""
         ...
 
-    def places(self, beside: Path | None = None) -> tuple[Path, ...]:
-        """The directories that `candidates` looks in, for the message that nothing was found."""
+    def places(self, beside: Sequence[Path] = ()) -> tuple[Path, ...]:
+        """The directories that `candidates` looks in, each once, for the message that nothing was found."""
         ...
 
     def default_file(self) -> Path:
         """`./.env`, whether it exists or not."""
+        ...
+
+    def exists(self, path: Path) -> bool:
+        """Whether there is a file of that name, readable or not."""
         ...
 
     def read(self, path: Path) -> EnvFile:
@@ -47,17 +41,18 @@ class EnvSourcePort(Protocol):
 
         Raises:
             UsageError: there is no such file.
-            LocalStateError: it cannot be read, or is not UTF-8; UTF-16 is named.
+            LocalStateError: it cannot be read, or is not UTF-8 (with the line; UTF-16 is named).
         """
         ...
 
     def save(self, path: Path, name: str, value: str) -> None:
-        """Set one variable, leaving every other byte of the file as it was.
+        """Set one variable, so that `read` gives `value` back, leaving every other byte of the file as it was.
 
-        The file is replaced in one step and never half written. A new file has mode 0600 from its first moment,
-        an older one is tightened to it. A link stays a link; what it points to is written.
+        Of a name set twice the one that counts is replaced; a new name goes to the end. The file is replaced in one
+        step and never half written. A new file has mode 0600 from its first moment, an older one is tightened to it.
+        A link stays a link; what it points to is written.
 
         Raises:
-            LocalStateError: it could not be written; the file is as before.
+            LocalStateError: it could not be written, or not be read; the file is as before.
         """
         ...

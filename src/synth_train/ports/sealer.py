@@ -6,6 +6,10 @@ from typing import Protocol
 
 from synth_train.domain.model.secret import Secret
 
+PUBLIC_KEY_BYTES = 32
+LONGEST_SECRET = 8192
+"""Bytes of UTF-8 (wire-contract §5)."""
+
 
 class SealerPort(Protocol):
     """Anonymous public-key encryption, `libsodium.sealedbox.v1` on the real wire."""

@@ -1,0 +1,129 @@
+"""Variables: the process environment, then `.env` files; and the names that mean something to us (wire-contract §5.1).
+
+A process variable beats every file; of several files a later one beats an earlier one; an empty or blank value counts
+as unset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from synth_train.domain.model.secret import Secret
+
+API_KEY = "SYNTH_API_KEY"
+ENVIRONMENT_KEY = "ENVIRONMENT_API_KEY"
+ENVIRONMENT_KEY_IN_FILES = ("dev_environment_api_key", "DEV_ENVIRONMENT_API_KEY")
+"""Other names of ENVIRONMENT_API_KEY, honoured in env files only."""
+ENVIRONMENT_KEY_ALIASES = "ENVIRONMENT_API_KEY_ALIASES"
+"""Comma list of further keys that a task app may accept."""
+TASK_URL = ("TASK_APP_URL", "TASK_APP_BASE_URL")
+EXPERIMENTAL = "SDK_EXPERIMENTAL"
+EXPERIMENTAL_MODELS = "SDK_EXPERIMENTAL_MODELS"
+
+_YES = frozenset({"1", "true", "yes", "on"})
+_PROCESS = "the process environment"
+
+
+class EnvFile(Struct, frozen=True, kw_only=True):
+    """What a `.env` file holds. Values are literal: nothing in them is expanded."""
+
+    path: Path
+    """Absolute."""
+    values: Mapping[str, str]
+    unreadable_lines: tuple[int, ...] = ()
+    """Physical lines that are neither a setting, a comment nor blank. Their text is never told: it may be a key."""
+
+    def __repr__(self) -> str:
+        return f"EnvFile({str(self.path)!r}, {len(self.values)} values, unreadable_lines={self.unreadable_lines})"
+
+
+class Found(Struct, frozen=True):
+    """A variable that is set, and who set it."""
+
+    value: str
+    name: str
+    source: str
+    """`the process environment`, or the path of an env file."""
+
+    @property
+    def where(self) -> str:
+        """Such as `TASK_APP_URL in /work/.env`, for messages."""
+        return f"{self.name} in {self.source}"
+
+    def __repr__(self) -> str:
+        return f"Found({self.where})"
+
+
+class Variables(Struct, frozen=True, kw_only=True):
+    """All variables of a run, and where was looked for them."""
+
+    process: Mapping[str, str] = {}
+    files: tuple[EnvFile, ...] = ()
+    """In the order they were given: the last one wins."""
+    named: bool = False
+    """Whether the user named or picked the files. A file found by itself may not decide where a key is sent."""
+    searched: tuple[Path, ...] = ()
+    """Directories in which env files were looked for."""
+    passed_over: tuple[Path, ...] = ()
+    """Env files that were found and not read."""
+
+    def __repr__(self) -> str:
+        return f"Variables({len(self.process)} in {_PROCESS}, files={list(self.files)})"
+
+    def lookup(self, *names: str) -> Found | None:
+        """The first of `names` that is set anywhere; an earlier name in a file comes before a later one in the
+        process."""
+        return next(self._found(names, self._layers()), None)
+
+    def in_files(self, *names: str) -> Found | None:
+        """The first of `names` that is set in an env file."""
+        return next(self._found(names, self._layers()[1:]), None)
+
+    def chosen(self) -> Variables:
+        """Only what the user answers for: the process environment, and files that were named or picked."""
+        return self if self.named else Variables(process=self.process)
+
+    def environment_key(self) -> Found | None:
+        """The key of the task app."""
+        return self.lookup(ENVIRONMENT_KEY) or self.in_files(*ENVIRONMENT_KEY_IN_FILES)
+
+    def listed(self, name: str) -> tuple[str, ...]:
+        """A comma list, blanks around its items and empty items left out."""
+        found = self.lookup(name)
+        return _items(found.value) if found else ()
+
+    @property
+    def experimental(self) -> bool:
+        """Whether experimental models are allowed by `SDK_EXPERIMENTAL`."""
+        found = self.lookup(EXPERIMENTAL)
+        return found is not None and found.value.strip().lower() in _YES
+
+    @property
+    def experimental_models(self) -> tuple[str, ...]:
+        """Model ids that count as experimental besides those of the catalogue."""
+        return self.listed(EXPERIMENTAL_MODELS)
+
+    def secrets(self) -> tuple[Secret, ...]:
+        """Every key in sight, each once, those that lost against another included: none may be shown or sent on."""
+        names = (API_KEY, ENVIRONMENT_KEY, *ENVIRONMENT_KEY_IN_FILES)
+        texts = [found.value.strip() for found in self._found(names, self._layers())]
+        for found in self._found((ENVIRONMENT_KEY_ALIASES,), self._layers()):
+            texts.extend(_items(found.value))
+        return tuple(map(Secret, dict.fromkeys(texts)))
+
+    def _layers(self) -> list[tuple[str, Mapping[str, str]]]:
+        return [(_PROCESS, self.process), *((str(file.path), file.values) for file in reversed(self.files))]
+
+    @staticmethod
+    def _found(names: tuple[str, ...], layers: list[tuple[str, Mapping[str, str]]]) -> Iterator[Found]:
+        for name in names:
+            for source, values in layers:
+                if values.get(name, "").strip():
+                    yield Found(values[name], name, source)
+
+
+def _items(text: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in text.split(",") if item.strip())
