@@ -89,14 +89,9 @@ def job_config(one: Job) -> Json:
     return {"job_id": one.id, "config": msgspec.json.decode(one.order.body)}
 
 
-def started(one: Job) -> Json:
-    """Reply to a start: the job, and a message to show."""
+def with_message(one: Job) -> Json:
+    """Reply to a start or a cancellation: the job, and a message to show."""
     return job(one) | {"message": f"Job {one.id} is {one.status.value}."}
-
-
-def cancelled(one: Job) -> Json:
-    """Reply to a cancellation."""
-    return started(one)
 
 
 def events(job_id: JobId, some: Sequence[Event]) -> Json:
