@@ -1,0 +1,56 @@
+"""`synth-ai`: from argv to an exit code. What a command does stands in the module of its name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from synth_train.adapters.console.screen import OutputClosed, Screen
+from synth_train.entrypoints.cli.parser import parse, wants_json
+from synth_train.entrypoints.cli.report import Report
+from synth_train.entrypoints.cli.signals import Interrupted, Signals
+from synth_train.entrypoints.exit_codes import ExitCode
+from synth_train.entrypoints.wiring import build_app
+
+if TYPE_CHECKING:
+    from synth_train.entrypoints.cli.session import Build
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None, *, build: Build = build_app) -> int:
+    """Run one command and return its exit code. Nothing is raised.
+
+    Args:
+        argv: the words after the program's name; None takes those of this process.
+        build: gives the app, told of progress; tests give one of in-memory adapters.
+    """
+    screen = Screen(sys.stdout, sys.stderr, environ=os.environ)
+    try:
+        with Signals():
+            return _run(sys.argv[1:] if argv is None else argv, screen, build)
+    except OutputClosed:
+        return ExitCode.NOBODY_READS
+    finally:
+        screen.close()
+
+
+def _run(argv: Sequence[str], screen: Screen, build: Build) -> int:
+    report = Report(screen, as_json=wants_json(argv))
+    try:
+        args = parse(argv)
+        report.verbose = args.verbose
+        # The rest is loaded only now: `--help` must not wait for it.
+        from synth_train.entrypoints.cli.session import Session, command
+
+        return command(args)(Session(args, screen, report, build))
+    except SystemExit as answered:
+        return int(answered.code or 0)
+    except Interrupted as stop:
+        return report.interruption(stop.exit_code)
+    except OutputClosed:
+        raise
+    except Exception as error:  # noqa: BLE001 - here every error becomes words and a number
+        return report.error(error)

@@ -1,0 +1,32 @@
+"""What happens, for a program that reads: as little as possible before the one document at the end."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from synth_train.domain.model.moments import Created, Moment, Noted, ProblemFound, Resumed
+from synth_train.ports.progress import ProgressPort
+
+if TYPE_CHECKING:
+    from synth_train.adapters.console.screen import Screen
+
+
+class Events(ProgressPort):
+    """ProgressPort for `--output json`: a created job becomes one line of JSON on stderr at once, since the process
+    may not live to write its document; warnings are kept in `warnings` for it."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self.warnings: list[str] = []
+
+    def tell(self, moment: Moment) -> None:
+        match moment:
+            case Created() | Resumed(job_id=str()):
+                self._screen.err(json.dumps({"version": 1, "event": "created", "job_id": moment.job_id}))
+            case ProblemFound():
+                self.warnings.append(str(moment.problem))
+            case Noted(warning=True):
+                self.warnings.append(moment.text)
+            case _:
+                pass

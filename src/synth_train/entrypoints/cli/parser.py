@@ -1,0 +1,386 @@
+"""Every option, with its check. Nothing but argparse is loaded here, so that `--help` answers at once (design §6)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from itertools import pairwise
+from math import isfinite
+from typing import NoReturn
+
+from synth_train.entrypoints.exit_codes import MEANINGS
+
+PROG = "synth-ai"
+
+DESCRIPTION = "Run RL and SFT training jobs from TOML files."
+
+COMMANDS = {
+    "train": "submit the jobs that TOML files describe, and follow them to their end",
+    "config": "check a TOML, or print the schema of one",
+    "data": "check a chat dataset",
+    "jobs": "look at a job, or follow it to its end",
+}
+
+EXAMPLES = """\
+examples:
+  synth-ai train --config grpo.toml --env-file .env
+  synth-ai train --config sft.toml --dataset chats.jsonl --examples 50 --dry-run
+  synth-ai train --config sft.toml --set hyperparameters.n_epochs=2 --no-poll
+  synth-ai train --config a.toml --config b.toml --output json > result.json
+"""
+
+LONGEST_TIME = 1e9
+"""Seconds; more than anybody waits, and less than any clock can count."""
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The options of one command: `command` (with `action`, where a command has several) and what belongs to it.
+
+    Raises:
+        UsageError: an option that does not exist (with the near name), a value that cannot be, something missing.
+        SystemExit: `--help` or `--version` has been answered.
+    """
+    parser = _parser()
+    args, rest = parser.parse_known_args(argv)
+    if rest:
+        _refuse(rest, args.parser)
+    return args
+
+
+def wants_json(argv: Sequence[str]) -> bool:
+    """Whether `--output json` was asked for, also on a command line that is wrong elsewhere."""
+    return "--output=json" in argv or ("--output", "json") in pairwise(argv)
+
+
+# -- the commands
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog=PROG,
+        usage=f"{PROG} COMMAND [options]",
+        description=DESCRIPTION,
+        epilog=f"`{PROG} COMMAND --help` tells the options of a command.\n\n{_exit_codes()}",
+    )
+    _info(parser)
+    parser.set_defaults(parser=parser)
+    commands = parser.add_subparsers(title="commands", prog=PROG, dest="command", metavar="COMMAND", required=True)
+    _train(commands.add_parser("train", help=COMMANDS["train"]))
+    _config(commands.add_parser("config", help=COMMANDS["config"]))
+    _data(commands.add_parser("data", help=COMMANDS["data"]))
+    _jobs(commands.add_parser("jobs", help=COMMANDS["jobs"]))
+    return parser
+
+
+def _train(parser: _Parser) -> None:
+    _describe(
+        parser,
+        usage=f"{PROG} train [--config FILE]... [options]",
+        description=f"{_sentence(COMMANDS['train'])} Several run one after the other.",
+        epilog=f"{EXAMPLES}\n{_exit_codes()}",
+    )
+    what = parser.add_argument_group("what to train")
+    what.add_argument(
+        "--config", action="append", default=[], type=_text, metavar="FILE", help="TOML of a job; may be repeated"
+    )
+    what.add_argument("--type", choices=("auto", "rl", "sft"), default="auto", help="kind of job (default: auto)")
+    what.add_argument("--model", type=_text, metavar="ID", help="train this model, not the config's")
+    _experimental(what)
+    what.add_argument("--dataset", type=_text, metavar="FILE", help="SFT: chats as JSONL, not the config's")
+    what.add_argument("--examples", type=_count, metavar="N", help="SFT: use the first N rows only")
+    what.add_argument("--task-url", type=_text, metavar="URL", help="RL: address of the task app, not the config's")
+    _strictness(what)
+
+    where = parser.add_argument_group("where it runs, and with which keys")
+    _backend(where)
+    where.add_argument("--mint", action="store_true", help="RL: replace the backend's environment key by a new one")
+
+    job = parser.add_argument_group("the job")
+    job.add_argument("--dry-run", action="store_true", help="print what would be sent; send nothing")
+    job.add_argument(
+        "--idempotency", type=_key, metavar="KEY", help="one job for this key, however often it is asked for"
+    )
+    job.add_argument("--new", action="store_true", help="do not go on with a run that stopped half-way")
+
+    watching = parser.add_argument_group("watching")
+    watching.add_argument("--poll", action=argparse.BooleanOptionalAction, help="follow the job (default: yes)")
+    parser.set_defaults(poll=True)
+    _polling(watching)
+    _general(parser)
+
+
+def _config(parser: _Parser) -> None:
+    _describe(parser, usage=f"{PROG} config ACTION ...", description=_sentence(COMMANDS["config"]))
+    _info(parser)
+    actions = parser.add_subparsers(
+        title="actions", prog=f"{PROG} config", dest="action", metavar="ACTION", required=True
+    )
+
+    check = actions.add_parser("check", help="validate TOML files; needs no key and no network")
+    _describe(
+        check,
+        usage=f"{PROG} config check FILE... [options]",
+        description="Validate training TOMLs: every problem of a file at once, with line and key.",
+    )
+    check.add_argument("files", nargs="+", type=_text, metavar="FILE", help="TOML of a job")
+    options = check.add_argument_group("options")
+    options.add_argument("--type", choices=("auto", "rl", "sft"), default="auto", help="kind of job (default: auto)")
+    _experimental(options)
+    _strictness(options)
+    _general(check)
+
+    schema = actions.add_parser("schema", help="print the JSON Schema of a TOML")
+    _describe(
+        schema,
+        usage=f"{PROG} config schema {{rl,sft}}",
+        description="Print the JSON Schema of a training TOML, for editors and other tools.",
+    )
+    schema.add_argument("kind", choices=("rl", "sft"), help="kind of job")
+    _general(schema, output=False)
+    schema.set_defaults(output="human")
+
+
+def _data(parser: _Parser) -> None:
+    _describe(parser, usage=f"{PROG} data ACTION ...", description=_sentence(COMMANDS["data"]))
+    _info(parser)
+    actions = parser.add_subparsers(
+        title="actions", prog=f"{PROG} data", dest="action", metavar="ACTION", required=True
+    )
+    check = actions.add_parser("check", help="validate every row of a JSONL file")
+    _describe(
+        check,
+        usage=f"{PROG} data check FILE... [options]",
+        description="Validate chat datasets: every bad row with line, path and reason.",
+    )
+    check.add_argument("files", nargs="+", type=_text, metavar="FILE", help="chats as JSONL, one row a line")
+    check.add_argument_group("options").add_argument(
+        "--examples", type=_count, metavar="N", help="stop after the first N rows"
+    )
+    _general(check)
+
+
+def _jobs(parser: _Parser) -> None:
+    _describe(parser, usage=f"{PROG} jobs ACTION JOB [options]", description=_sentence(COMMANDS["jobs"]))
+    _info(parser)
+    actions = parser.add_subparsers(
+        title="actions", prog=f"{PROG} jobs", dest="action", metavar="ACTION", required=True
+    )
+    for name, help_, description in (
+        ("show", "print the state of a job", "Print the state of a job. Exit status 0, whatever the state."),
+        ("watch", "follow a job to its end", "Follow a job that exists to its end. Stopping the watch stops no job."),
+    ):
+        action = actions.add_parser(name, help=help_)
+        _describe(action, usage=f"{PROG} jobs {name} JOB [options]", description=description)
+        action.add_argument("job_id", type=_text, metavar="JOB", help="id of the job")
+        options = action.add_argument_group("options")
+        options.add_argument("--type", choices=("auto", "rl", "sft"), default="auto", help="kind of job")
+        _backend(options)
+        if name == "watch":
+            _polling(options)
+        _general(action)
+
+
+# -- options that several commands share
+
+
+def _experimental(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--allow-experimental",
+        action=argparse.BooleanOptionalAction,
+        help="accept experimental models (unset: SDK_EXPERIMENTAL decides)",
+    )
+
+
+def _strictness(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=_text,
+        metavar="A.B=VALUE",
+        help="change a key of the TOML; VALUE is TOML; may be repeated",
+    )
+    either = group.add_mutually_exclusive_group()
+    either.add_argument("--strict", action="store_true", help="an unknown TOML key is always an error")
+    either.add_argument("--allow-unknown", action="store_true", help="an unknown TOML key is never an error")
+
+
+def _backend(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--backend", type=_text, metavar="URL", help="base URL of the backend")
+    group.add_argument(
+        "--env-file", action="append", default=[], type=_text, metavar="FILE", help="keys; may be repeated, later wins"
+    )
+    group.add_argument(
+        "--insecure-http", action="store_true", help="allow plain http to a host other than this machine"
+    )
+
+
+def _polling(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--poll-timeout",
+        type=_seconds,
+        default=3600.0,
+        metavar="SECONDS",
+        help="stop waiting after so long (default: 3600)",
+    )
+    group.add_argument(
+        "--poll-interval",
+        type=_seconds,
+        default=5.0,
+        metavar="SECONDS",
+        help="time between two looks at the job (default: 5)",
+    )
+
+
+def _general(parser: _Parser, *, output: bool = True) -> None:
+    group = parser.add_argument_group("general")
+    if output:
+        group.add_argument(
+            "--output",
+            choices=("human", "json"),
+            default="human",
+            help="a transcript, or one JSON document at the end (default: human)",
+        )
+    group.add_argument("-v", "--verbose", action="store_true", help="show where an error comes from")
+    _info(group)
+
+
+def _info(group: argparse._ActionsContainer) -> None:
+    group.add_argument("--version", action=_Version, help="print the version")
+    group.add_argument("-h", "--help", action="help", help="print this help")
+
+
+def _describe(parser: _Parser, *, usage: str, description: str, epilog: str | None = None) -> None:
+    parser.usage, parser.description, parser.epilog = usage, description, epilog
+    parser.set_defaults(parser=parser)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _exit_codes() -> str:
+    return "exit codes:\n" + "".join(f"  {code:<4} {meaning}\n" for code, meaning in MEANINGS.items())
+
+
+# -- values
+
+
+def _text(value: str) -> str:
+    if not value:
+        raise argparse.ArgumentTypeError("must not be empty")
+    return value
+
+
+def _count(value: str) -> int:
+    try:
+        count = int(value)
+    except ValueError:
+        count = 0
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number above 0, not {value!r}")
+    return count
+
+
+def _seconds(value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not (isfinite(seconds) and 0 < seconds < LONGEST_TIME):
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, above 0 and below a billion, not {value!r}")
+    return seconds
+
+
+def _key(value: str) -> str:
+    from synth_train.domain.model.jobs import idempotency_key
+
+    try:
+        return idempotency_key(value)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+# -- argparse, bent
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Names on the left, one line for each; as wide as the terminal, but not wider than one can read.
+
+    argparse would load shutil, and with it every compressor, to learn the width.
+    """
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30, width=min(_columns(), 100))
+
+
+def _columns() -> int:
+    try:
+        return int(os.environ["COLUMNS"])
+    except (KeyError, ValueError):
+        pass
+    try:
+        return os.get_terminal_size(1).columns or 100
+    except OSError:
+        return 100
+
+
+class _Parser(argparse.ArgumentParser):
+    """Takes no abbreviations, and hands an error on as a UsageError."""
+
+    def __init__(
+        self,
+        *,
+        prog: str | None = None,
+        usage: str | None = None,
+        description: str | None = None,
+        epilog: str | None = None,
+    ) -> None:
+        super().__init__(
+            prog=prog,
+            usage=usage,
+            description=description,
+            epilog=epilog,
+            formatter_class=_Help,
+            allow_abbrev=False,
+            add_help=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        _misused(message.removeprefix("argument "), self)
+
+
+class _Version(argparse.Action):
+    """Looks the version up when it is asked for: reading the metadata takes longer than all else here."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from synth_train import __version__
+
+        parser.exit(message=f"{PROG} {__version__}\n")
+
+
+def _refuse(rest: Sequence[str], parser: argparse.ArgumentParser) -> NoReturn:
+    """Say what is wrong with arguments that belong to no option."""
+    strange = next((word for word in rest if word.startswith("-") and word != "-"), None)
+    if strange is None:
+        _misused(f"unexpected argument: {rest[0]}", parser)
+    option = strange.partition("=")[0]
+    near = _near(option, parser)
+    _misused(f"there is no option {option}" + (f"; did you mean {' or '.join(near)}?" if near else ""), parser)
+
+
+def _near(option: str, parser: argparse.ArgumentParser) -> list[str]:
+    from difflib import get_close_matches
+
+    known = [name for action in parser._actions for name in action.option_strings]
+    return [name for name in known if name.startswith(option)] or get_close_matches(option, known, n=1)
+
+
+def _misused(message: str, parser: argparse.ArgumentParser) -> NoReturn:
+    from synth_train.domain.model.errors import UsageError
+
+    raise UsageError(message, hint=f"`{parser.prog} --help` lists what there is.")

@@ -1,0 +1,119 @@
+"""How an end that is no success is told: what happened, what to do next, and where it comes from if asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from synth_train.entrypoints.exit_codes import ExitCode, exit_code_for
+
+if TYPE_CHECKING:
+    from synth_train.adapters.console.screen import Screen
+    from synth_train.domain.model.places import Problem
+    from synth_train.domain.model.secret import Secret
+    from synth_train.entrypoints.cli.standing import Standing
+
+VERSION = 1
+"""Of every JSON document we write. It grows when a field goes or changes its meaning, not when one is added."""
+
+RED = "31"
+
+
+class Report:
+    """Errors on stderr, as text or as JSON, each once.
+
+    `verbose` adds tracebacks; they hold no variables, and are free of what `secrets` gives. `standing` knows what
+    became of the job, when there may be one.
+    """
+
+    def __init__(self, screen: Screen, *, as_json: bool, verbose: bool = False) -> None:
+        self._screen = screen
+        self._as_json = as_json
+        self._told: set[int] = set()
+        self.verbose = verbose
+        self.secrets: Callable[[], Iterable[Secret]] = tuple
+        self.standing: Standing | None = None
+
+    def error(self, error: BaseException, *, config: str = "") -> int:
+        """Tell of an error, unless that was done, and give the exit code it stands for."""
+        code = exit_code_for(error)
+        if id(error) not in self._told:
+            self._told.add(id(error))
+            told = described(error, config=config)
+            if code is ExitCode.BUG:
+                told |= self._bug(error)
+            self._say(told, problems=getattr(error, "problems", ()), cause=error)
+        return code
+
+    def interruption(self, code: int) -> int:
+        """Tell how things stand at the end of a run that was cut off, and give `code` back."""
+        what, hint = self.standing.last_words() if self.standing else ("", "")
+        word = "interrupted" if code == ExitCode.INTERRUPTED else "terminated"
+        message = f"{word}: {what}" if what else word
+        self._say({"type": "Interrupted", "message": message, "hint": hint, "exit_code": code, "problems": []})
+        return code
+
+    def _bug(self, error: BaseException) -> dict[str, str]:
+        standing = f"; {self.standing.last_words()[0]}" if self.standing else ""
+        with_what = "" if self.verbose else ", with what the same command says under -v"
+        return {
+            "message": f"a bug in synth-ai: {type(error).__name__}: {error}{standing}",
+            "hint": f"Please report it{with_what}.",
+        }
+
+    def _say(
+        self, told: dict[str, Any], *, problems: Iterable[Problem] = (), cause: BaseException | None = None
+    ) -> None:
+        told["message"] = self._safe(told["message"])
+        trace = self._trace(cause) if cause is not None and self.verbose else []
+        if self._as_json:
+            if trace:
+                told["traceback"] = trace
+            self._screen.err(json.dumps({"version": VERSION, "error": told}))
+            return
+        first, *more = told["message"].splitlines() or [""]
+        self._screen.err(first, label="error:", style=RED)
+        for line in (*more, *map(str, problems), *told["hint"].splitlines()):
+            self._screen.err(f"  {line}")
+        for line in trace:
+            self._screen.err(line)
+
+    def _trace(self, cause: BaseException) -> list[str]:
+        from traceback import format_exception
+
+        return self._safe("".join(format_exception(cause))).splitlines()
+
+    def _safe(self, text: str) -> str:
+        from synth_train.domain.model.secret import redact
+
+        return redact(text, self.secrets())
+
+
+def described(error: BaseException, *, config: str = "") -> dict[str, Any]:
+    """An error as the value that stands in JSON documents."""
+    from synth_train.domain.model.errors import OutcomeUnknown
+
+    told: dict[str, Any] = {
+        "type": type(error).__name__,
+        "message": str(error),
+        "hint": getattr(error, "hint", ""),
+        "exit_code": int(exit_code_for(error)),
+        "problems": [described_problem(problem) for problem in getattr(error, "problems", ())],
+    }
+    if config:
+        told["config"] = config
+    if isinstance(error, OutcomeUnknown):
+        told["idempotency_key"] = error.key
+    return told
+
+
+def described_problem(problem: Problem) -> dict[str, Any]:
+    """A problem as the value that stands in JSON documents."""
+    return {
+        "source": problem.place.source,
+        "line": problem.place.line,
+        "key": problem.key,
+        "what": problem.what,
+        "severity": problem.severity.value,
+    }

@@ -1,0 +1,59 @@
+"""What every command works with: its options, the two streams, and the app, told of progress in the form asked for."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from synth_train.adapters.console.events import Events
+from synth_train.adapters.console.transcript import Transcript
+from synth_train.entrypoints.cli.report import VERSION, Report
+from synth_train.entrypoints.cli.standing import Standing
+from synth_train.ports.progress import ProgressPort
+
+if TYPE_CHECKING:
+    from synth_train.adapters.console.screen import Screen
+    from synth_train.entrypoints.wiring import App
+
+Build = Callable[[ProgressPort], "App"]
+
+
+class Session:
+    """One run of one command."""
+
+    def __init__(self, args: Namespace, screen: Screen, report: Report, build: Build) -> None:
+        self.args = args
+        self.screen = screen
+        self.report = report
+        self._events = Events(screen) if args.output == "json" else None
+        standing = Standing(self._events or Transcript(screen, monotonic=time.monotonic))
+        self.app = build(standing)
+        report.secrets = lambda: self.app.secrets(standing.env_files)
+        if args.command in ("train", "jobs"):
+            report.standing = standing
+
+    @property
+    def as_json(self) -> bool:
+        """Whether a program reads what we write."""
+        return self._events is not None
+
+    def document(self, code: int, **fields: object) -> None:
+        """Write the one JSON document of this run on stdout."""
+        head = {"version": VERSION, "command": _name(self.args), "exit_code": code}
+        warnings = self._events.warnings if self._events else []
+        self.screen.data(msgspec.json.encode({**head, **fields, "warnings": warnings}) + b"\n")
+
+
+def command(args: Namespace) -> Callable[[Session], int]:
+    """The function that runs a command: `run` in the module of its name, such as `train` or `config_check`."""
+    module = import_module(f"synth_train.entrypoints.cli.{_name(args).replace(' ', '_')}")
+    return cast("Callable[[Session], int]", module.run)
+
+
+def _name(args: Namespace) -> str:
+    return f"{args.command} {args.action}" if "action" in args else str(args.command)
