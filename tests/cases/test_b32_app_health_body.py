@@ -67,7 +67,7 @@ def test_a_redirect_to_the_slash_is_followed(workspace: Workspace) -> None:
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ({"GET /health": [{"json": {"healthy": False, "detail": "model not loaded"}}]}, ["/health", "200", "not loaded"]),
+        ({"GET /health": [{"json": {"healthy": False, "detail": "not loaded"}}]}, ["/health", "200", "not loaded"]),
         ({"GET /health": [{"json": {"ok": False, "detail": "warming"}}]}, ["/health", "200", "warming"]),
         ({"GET /health": [{"json": {"status": "unhealthy", "detail": "db down"}}]}, ["/health", "200", "db down"]),
         ({"GET /health": [{"json": {"status": "Error"}}]}, ["/health", "200"]),
