@@ -6,18 +6,21 @@ from typing import Protocol
 
 from synth_train.domain.model.task_app import Probe, TaskAppKeys
 
+PROBE_TIME = 10.0
+"""Seconds that one probe may take (wire-contract §1.3)."""
+
 
 class TaskAppPort(Protocol):
     """A service that plays the environment (wire-contract §7).
 
-    Each call is one GET of at most 10 s, following at most 3 redirects on the same origin. Nothing is raised for
-    what the app does: a `Probe` says it. The keys go to this origin only.
+    Each call is one GET of at most `within` seconds in all, following at most 3 redirects on the same origin. Nothing
+    is raised for what the app does: a `Probe` says it. The keys go to this origin only, and no probe holds one.
     """
 
-    def health(self, task_url: str, keys: TaskAppKeys) -> Probe:
+    def health(self, task_url: str, keys: TaskAppKeys, *, within: float = PROBE_TIME) -> Probe:
         """GET `{task_url}/health`. A path in the URL is kept, a slash at its end does not count."""
         ...
 
-    def task_info(self, task_url: str, keys: TaskAppKeys) -> Probe:
+    def task_info(self, task_url: str, keys: TaskAppKeys, *, within: float = PROBE_TIME) -> Probe:
         """GET `{task_url}/task_info`, without a seed."""
         ...

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from synth_train.adapters.http.body import Body, Form
-from synth_train.adapters.http.reading import decoded, excerpt, one_line, plain, retry_after
+from synth_train.adapters.http.reading import decoded, excerpt, one_line, retry_after
 from synth_train.adapters.http.session import LARGEST_REPLY, NoReply, Reply, Session
 from synth_train.domain.model.addresses import address, same_origin, without_credentials
 from synth_train.domain.model.errors import (
@@ -49,6 +49,7 @@ from synth_train.domain.model.replies import (
 )
 from synth_train.domain.model.secret import Secret, redact
 from synth_train.domain.model.settings import ENVIRONMENT_KEY
+from synth_train.domain.model.showing import plain
 from synth_train.domain.model.task_app import Trouble
 from synth_train.ports.backend import Backend, BackendsPort, Upload
 
@@ -233,7 +234,7 @@ class HttpBackend(Backend):
         except NoReply as error:
             detail = f" ({plain(redact(error.detail, self._secrets))})" if error.detail else ""
             through = f", through the proxy {error.proxy}" if error.proxy else ""
-            remedy = _REMEDIES.get(Trouble.PROXY if error.proxy else error.trouble, _TRY_AGAIN)
+            remedy = _REMEDIES.get(error.trouble, _TRY_AGAIN)
             raise BackendUnreachable(
                 f"{method} {url}: {error.trouble.value}{detail}{through}", hint=remedy, sent=error.sent
             ) from error.__cause__

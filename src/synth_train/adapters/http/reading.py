@@ -11,9 +11,7 @@ from email.utils import parsedate_to_datetime
 import msgspec
 
 from synth_train.domain.model.secret import Secret, redact
-
-LONGEST_EXCERPT = 200
-"""Characters of a body that a message shows."""
+from synth_train.domain.model.showing import LONGEST_EXCERPT, plain
 
 
 def decoded(content: bytes, secrets: Iterable[Secret]) -> object:
@@ -32,12 +30,6 @@ def excerpt(content: bytes, secrets: Iterable[Secret]) -> str:
     """The beginning of a body that is no JSON, as one line, secrets masked."""
     # Far more than is shown: a secret that the first cut has halved lies behind the second.
     return plain(redact(content[: 20 * LONGEST_EXCERPT].decode(errors="replace"), secrets))
-
-
-def plain(text: str, *, longest: int = LONGEST_EXCERPT) -> str:
-    """`text` as one line without control characters, cut to `longest` characters."""
-    line = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def one_line(value: object) -> str:

@@ -6,7 +6,7 @@ import msgspec
 
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.task_app import Probe, TaskAppKeys, Trouble
-from synth_train.ports.task_app import TaskAppPort
+from synth_train.ports.task_app import PROBE_TIME, TaskAppPort
 
 
 class InMemoryTaskApp(TaskAppPort):
@@ -22,10 +22,10 @@ class InMemoryTaskApp(TaskAppPort):
         self.replies: dict[str, tuple[int, object]] = {}
         self.asked: list[tuple[str, TaskAppKeys]] = []
 
-    def health(self, task_url: str, keys: TaskAppKeys) -> Probe:
+    def health(self, task_url: str, keys: TaskAppKeys, *, within: float = PROBE_TIME) -> Probe:
         return self._probe(task_url, "health", keys, {"healthy": True})
 
-    def task_info(self, task_url: str, keys: TaskAppKeys) -> Probe:
+    def task_info(self, task_url: str, keys: TaskAppKeys, *, within: float = PROBE_TIME) -> Probe:
         return self._probe(task_url, "task_info", keys, {"taskset": {"name": "sums"}})
 
     def _probe(self, task_url: str, route: str, keys: TaskAppKeys, good: object) -> Probe:
