@@ -176,10 +176,10 @@ def _unreadable(file: EnvFile, line: int) -> Problem:
 def _looked_in(variables: Variables) -> str:
     """All that was tried, and each thing seen that may be the reason."""
     if variables.files:
-        text = f"looked in the process environment and {_and([str(file.path) for file in variables.files])}"
+        text = f"looked in {_and(['the process environment', *(str(file.path) for file in variables.files)])}"
     else:
-        where = f", and for a .env file in {_and([str(path) for path in variables.searched])}"
-        text = f"looked in the process environment{where}"
+        places = _and([str(path) for path in variables.searched])
+        text = f"looked in the process environment, and for a .env file in {places}"
     for file in variables.files:
         if file.unreadable_lines:
             lines = _and([str(line) for line in file.unreadable_lines])

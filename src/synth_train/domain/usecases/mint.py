@@ -60,7 +60,7 @@ class MintEnvironmentKey(Struct, frozen=True, kw_only=True):
         except TrainingError as error:
             raise CredentialsError(
                 f"A new {ENVIRONMENT_KEY} is saved in {path}, but the backend did not take it: {error}",
-                hint=f"{error.hint} Then run the same command again: it uploads the saved key.".strip(),
+                hint=f"{error.hint} Run the same command again: it uploads the saved key.".strip(),
             ) from error
         self.progress.tell(KeyMinted(mask=key.mask, path=path))
         self.progress.tell(
