@@ -70,6 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "synth-train"
     sys_version = ""
     timeout = STALL
+    disable_nagle_algorithm = True  # head and body are two writes; the second would wait for an acknowledgement
 
     def do_GET(self) -> None:
         self._answer()
