@@ -93,11 +93,9 @@ class CheckTaskApp:
             publish()
         except NotOffered:
             return None
-        self.progress.tell(
-            Noted(
-                text=f"The backend had no key that the task app accepts; ENVIRONMENT_API_KEY {keys.primary.mask} was uploaded."
-            )
-        )
+        mask = keys.primary.mask
+        text = f"The backend had no key that the task app accepts; ENVIRONMENT_API_KEY {mask} was uploaded."
+        self.progress.tell(Noted(text=text))
         return self._verified(task_url)
 
     def _tell_verified(self, verification: Verification) -> None:
