@@ -138,4 +138,8 @@ class OutcomeUnknown(BackendError):
 
 
 class GaveUpWaiting(TrainingError):
-    """The time allowed is over. What was waited for goes on without us."""
+    """The time allowed is over. What was waited for goes on without us; `word` is its status as last seen."""
+
+    def __init__(self, what: str, *, hint: str = "", word: str = "") -> None:
+        super().__init__(what, hint=hint)
+        self.word = word

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from synth_train.domain.model.dataset import DatasetReport
+from synth_train.domain.model.errors import TrainingError
 from synth_train.domain.model.jobs import FileId, IdempotencyKey, JobId, Kind, Phase
 from synth_train.domain.model.places import Problem
 
@@ -192,10 +193,8 @@ class JobEnded(Moment, frozen=True):
     fine_tuned_model: str | None
 
 
-class ConfigDone(Moment, frozen=True):
-    """One config of several is finished, or was skipped: `outcome` in a few words."""
+class ConfigFailed(Moment, frozen=True):
+    """One of several configs is broken or could not be carried out. Its result holds the same error."""
 
     config: str
-    ok: bool
-    outcome: str
-    job_id: JobId | None
+    error: TrainingError

@@ -128,6 +128,7 @@ class _Watch:
             what += f", and {cannot} now: {self._failure}"
         return GaveUpWaiting(
             what,
+            word=self._word or "",
             hint=f"The job goes on. Watch it again with: synth-ai jobs watch {self._job_id} --type {self._kind.value}",
         )
 
