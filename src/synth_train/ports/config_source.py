@@ -8,10 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from synth_train.domain.model.places import Place
-
-KeyPath = tuple[str | int, ...]
-"""The keys from the root of a TOML to a value; a number is an index into an array."""
+from synth_train.domain.model.places import KeyPath, Place
 
 
 class ConfigDocument(Struct, frozen=True, kw_only=True):
@@ -42,6 +39,10 @@ class ConfigSourcePort(Protocol):
         """Every readable `*.toml` below the working directory (and its `configs`, `examples`, `training` folders)
         that has a training table (`algorithm`, `job`, `training`, `hyperparameters`), by depth, then by path.
         Folders of tools (`.git`, `.venv`, `node_modules`, `__pycache__`, `dist`, `build`) are not entered."""
+        ...
+
+    def searched(self) -> tuple[Path, ...]:
+        """The directories that `discover` begins at, absolute, for the message that nothing was found."""
         ...
 
     def read(self, path: Path) -> ConfigDocument:

@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
+import msgspec
 from msgspec import Struct
+
+KeyPath = tuple[str | int, ...]
+"""The keys from the root of a TOML to a value; a number is an index into an array."""
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def dotted(path: KeyPath) -> str:
+    """`path` as a person writes it: `training.weight_sync.targets[1]`; a key that TOML would quote is quoted."""
+    parts: list[str] = []
+    for step in path:
+        if isinstance(step, int):
+            parts.append(f"[{step}]")
+        else:
+            name = step if _BARE.fullmatch(step) else msgspec.json.encode(step).decode()
+            parts.append(f".{name}" if parts else name)
+    return "".join(parts)
+
+
+def quoted(text: str, *, at_most: int = 80) -> str:
+    """`text` in quotes on one line, cut when it is long, for a message."""
+    short = text if len(text) <= at_most else text[: at_most - 1] + "…"
+    return msgspec.json.encode(short.encode("utf-8", "replace").decode()).decode()
 
 
 class Place(Struct, frozen=True):

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from synth_train.domain.model.jobs import Kind
-from synth_train.domain.model.places import Problem
+from synth_train.domain.model.places import KeyPath, Place, Problem, dotted
+from synth_train.domain.model.secret import WINDOW, Secret, redact
+
+if TYPE_CHECKING:
+    from synth_train.domain.model.config.rl import RlConfig
+    from synth_train.domain.model.config.sft import SftConfig
+
+
+_HOST = re.compile(r"(?:[^\s:\[\]]+|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?")
 
 
 class TaskUrl(Struct, frozen=True):
@@ -16,6 +27,25 @@ class TaskUrl(Struct, frozen=True):
     url: str
     source: str
     """Such as `--task-url`, `grpo.toml:12` or `TASK_APP_URL in ./.env`, for showing."""
+
+    @property
+    def fault(self) -> str | None:
+        """Why no task app can be there, in words that do not repeat the address: it may hold a password."""
+        scheme, found, rest = self.url.partition("://")
+        if not found or scheme.lower() not in ("http", "https"):
+            return "the address of a task app begins with http:// or https://"
+        host, _, path = rest.partition("/")
+        if "@" in host:
+            return "take the user name and password out: they would be sent to the backend and shown"
+        if any(sign in rest for sign in "?#"):
+            return "the address of a task app ends with its path, without ? and #"
+        if not _HOST.fullmatch(host) or any(sign.isspace() for sign in path):
+            return "this is no address: there is no host in it, or a blank"
+        return None
+
+    def same_as(self, other: TaskUrl) -> bool:
+        """Whether both are one address; a slash at the end does not count."""
+        return self.url.rstrip("/") == other.url.rstrip("/")
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -26,8 +56,12 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Path of the TOML as the user wrote it."""
     path: Path
     """Absolute path of the TOML."""
-    table: dict[str, object]
-    """The whole TOML with overrides applied, unknown keys included."""
+    table: dict[str, Any]
+    """The whole TOML as JSON can carry it: overrides and the default algorithm applied, unknown keys included."""
+    view: RlConfig | SftConfig
+    """The same, typed, without the unknown keys."""
+    place_of: Callable[[KeyPath], Place]
+    """Where a key of `table` stands. Slow; for messages only."""
     model: str
     """Canonical catalogue id, or a fine-tuned id as it was given."""
     model_is_base: bool
@@ -42,3 +76,38 @@ class Plan(Struct, frozen=True, kw_only=True):
     warnings: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     """What was decided for the user: a default algorithm, a path taken from the working directory."""
+
+
+def secrets_in(plan: Plan, secrets: Iterable[Secret]) -> tuple[Problem, ...]:
+    """A problem for every place of a config that holds one of `secrets`: it would be sent, shown and kept.
+
+    A secret shorter than `WINDOW` characters is only found where it is the whole text.
+    """
+    held = tuple(secret for secret in secrets if secret)
+    return tuple(
+        Problem(
+            Place(redact(place.source, held), place.line),
+            redact(dotted(path), held),
+            "this is the value of a key, which must not stand in a config; take it out, keys belong in an env file",
+        )
+        for path in _holding(plan.table, (), tuple(secret.reveal() for secret in held))
+        for place in (plan.place_of(path),)
+    )
+
+
+def _holding(value: object, path: KeyPath, texts: tuple[str, ...]) -> Iterator[KeyPath]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if _shows(key, texts):
+                yield (*path, key)
+            else:
+                yield from _holding(item, (*path, key), texts)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _holding(item, (*path, index), texts)
+    elif isinstance(value, str) and _shows(value, texts):
+        yield path
+
+
+def _shows(text: str, texts: tuple[str, ...]) -> bool:
+    return any(secret in text if len(secret) >= WINDOW else secret == text for secret in texts)

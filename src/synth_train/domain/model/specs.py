@@ -5,10 +5,15 @@ Preview, fingerprint, every attempt and the backend see the same bytes (wire-con
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 from msgspec import Struct
 
-from synth_train.domain.model.jobs import FileId
+from synth_train.domain.model.jobs import FileId, Kind
+from synth_train.domain.model.places import KeyPath, Problem, Severity, dotted
+from synth_train.domain.model.plan import Plan
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -79,3 +84,118 @@ class SftRequest(Struct, frozen=True, kw_only=True):
 
 
 JobRequest = RlRequest | SftRequest
+
+_COMPUTE = ("gpu_type", "gpu_count", "nodes")
+_HYPERPARAMETERS = (
+    "batch_size",
+    "global_batch",
+    "per_device_batch",
+    "gradient_accumulation_steps",
+    "sequence_length",
+    "learning_rate",
+    "warmup_ratio",
+    "train_kind",
+    "parallelism",
+)
+_VALIDATION = {
+    "evaluation_strategy": "steps",
+    "eval_steps": 0,
+    "save_best_model_at_end": True,
+    "metric_for_best_model": "val.loss",
+    "greater_is_better": False,
+}
+_NOT_SENT: tuple[KeyPath, ...] = (
+    ("job", "poll_seconds"),
+    ("compute", "topology"),
+    ("hyperparameters", "weight_decay"),
+    ("lora",),
+    ("tags",),
+)
+
+
+def request_of(plan: Plan, backend_base: str | None, takes_config: bool) -> JobRequest:
+    """The request for a plan, before anything is uploaded.
+
+    `[smoke]` is for the client alone and goes nowhere; `[local]` goes only to a backend that reads it.
+
+    Args:
+        plan: with its task URL settled, for RL.
+        backend_base: told to the backend in `metadata`, for RL.
+        takes_config: `Features.takes_config` of the backend.
+
+    Raises:
+        ValueError: the task URL of an RL plan is not settled.
+    """
+    kept = plan.table.keys() - {"smoke"} - (set() if takes_config else {"local"})
+    table = {name: value for name, value in plan.table.items() if name in kept}
+    if plan.kind is Kind.RL:
+        return _rl_request(plan, table, backend_base)
+    return _sft_request(plan, table, takes_config)
+
+
+def not_sent(plan: Plan, takes_config: bool) -> tuple[Problem, ...]:
+    """A warning for every known key of an SFT config that its request has no place for (wire-contract §3.5).
+
+    Unknown keys are not among them: the plan's own warnings name those. `[metadata]` holds the user's notes, which
+    are not missed on the other side.
+    """
+    if plan.kind is Kind.RL or takes_config:
+        return ()
+    what = "hosted backends do not get this: an SFT request has no place for it"
+    return tuple(
+        Problem(plan.place_of(path), dotted(path), what, Severity.WARNING)
+        for path in _NOT_SENT
+        if _at(plan.table, path) not in (None, {})
+    )
+
+
+def _rl_request(plan: Plan, table: dict[str, Any], backend_base: str | None) -> RlRequest:
+    if plan.task_url is None:
+        raise ValueError("the task URL is not settled")
+    compute = table.get("compute", {})
+    config = {
+        **table,
+        "services": {**table.get("services", {}), "task_url": plan.task_url.url},
+        "reference": {"placement": "none"} | table.get("reference", {}),
+    }
+    if "topology" in compute:
+        config["compute"] = {**compute, "topology": {"reference_placement": "none"} | compute["topology"]}
+    return RlRequest(
+        compute=compute,
+        task_url=plan.task_url.url.rstrip("/"),
+        config=config,
+        model=None if plan.model_is_base else plan.model,
+        base_model=plan.model if plan.model_is_base else None,
+        backend_base=backend_base,
+    )
+
+
+def _sft_request(plan: Plan, table: dict[str, Any], takes_config: bool) -> SftRequest:
+    training = table.get("training", {})
+    hyperparameters = {"n_epochs": 1} | _only(table.get("hyperparameters", {}), "n_epochs", *_HYPERPARAMETERS)
+    effective: dict[str, Any] = {
+        "compute": _only(table.get("compute", {}), *_COMPUTE),
+        "data": {"topology": table.get("data", {}).get("topology", {})},
+        "training": _only(training, "mode", "use_qlora"),
+    }
+    if "validation" in training:
+        hyperparameters |= _VALIDATION | _only(training["validation"], *_VALIDATION)
+        effective["training"]["validation"] = {"enabled": training["validation"].get("enabled", True)}
+    return SftRequest(
+        model=plan.model,
+        hyperparameters=hyperparameters,
+        effective_config=effective,
+        config=table if takes_config else None,
+        validates=plan.validation is not None,
+    )
+
+
+def _only(table: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: table[key] for key in keys if key in table}
+
+
+def _at(table: Mapping[str, Any], path: KeyPath) -> Any:
+    value: Any = table
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value

@@ -2,22 +2,80 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
+from typing import cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from synth_train.domain.model.errors import TrainingError
-from synth_train.domain.model.jobs import IdempotencyKey, JobId, Kind, Phase
+from synth_train.domain.model.backend_base import EMBEDDED, BackendBase, resolve_base
+from synth_train.domain.model.catalog import Gate
+from synth_train.domain.model.config.findings import UnknownKeys
+from synth_train.domain.model.dataset import Part
+from synth_train.domain.model.errors import (
+    BackendBusy,
+    BackendUnreachable,
+    CredentialsError,
+    GaveUpWaiting,
+    InvalidConfig,
+    InvalidDataset,
+    LocalStateError,
+    OutcomeUnknown,
+    TrainingError,
+    UsageError,
+)
+from synth_train.domain.model.jobs import Features, IdempotencyKey, JobId, Kind, Phase
+from synth_train.domain.model.moments import (
+    ApiRootFound,
+    BackendChosen,
+    ConfigBegun,
+    ConfigFailed,
+    Noted,
+    ProblemFound,
+    Retrying,
+)
+from synth_train.domain.model.plan import Plan, TaskUrl, secrets_in
+from synth_train.domain.model.secret import Secret
+from synth_train.domain.model.settings import API_KEY, ENVIRONMENT_KEY, ENVIRONMENT_KEY_IN_FILES, TASK_URL, Variables
+from synth_train.domain.model.specs import not_sent, request_of
+from synth_train.domain.model.task_app import TaskAppKeys
+from synth_train.domain.usecases.check_dataset import CheckDataset
+from synth_train.domain.usecases.check_task_app import CheckTaskApp
+from synth_train.domain.usecases.choose import ChooseConfig
+from synth_train.domain.usecases.keys import ResolveKeys
+from synth_train.domain.usecases.mint import MintEnvironmentKey, publish_environment_key
+from synth_train.domain.usecases.plan import Choices, PlanConfig, settle_task_url
+from synth_train.domain.usecases.submit import READY_INTERVAL, PreparedJob, SubmitJob, SubmitOptions, may_pass
+from synth_train.domain.usecases.watch import WatchJob
+from synth_train.ports.backend import Backend, BackendsPort
+from synth_train.ports.clock import ClockPort
+from synth_train.ports.config_source import ConfigSourcePort
+from synth_train.ports.datasets import DatasetPort
+from synth_train.ports.entropy import EntropyPort
+from synth_train.ports.env_source import EnvSourcePort
+from synth_train.ports.journal import JournalPort
+from synth_train.ports.patience import PatiencePort, RetryPolicy
+from synth_train.ports.progress import ProgressPort
+from synth_train.ports.prompt import PromptPort
+from synth_train.ports.sealer import SealerPort
+from synth_train.ports.task_app import TaskAppPort
 
-
-class UnknownKeys(str, Enum):
-    """What an unknown TOML key is."""
-
-    BY_LIKENESS = "by likeness"
-    """An error when it looks like a misspelt known key, else a warning."""
-    ERRORS = "errors"
-    WARNINGS = "warnings"
+_ENDS_THE_RUN = (
+    InvalidConfig,
+    InvalidDataset,
+    CredentialsError,
+    LocalStateError,
+    BackendBusy,
+    BackendUnreachable,
+    OutcomeUnknown,
+)
+"""Errors after which the configs that follow are not begun: what was asked for is wrong, or the same would befall them.
+A task app that is down, a job that the backend refuses and a watch that took too long concern one config alone."""
 
 
 class TrainRequest(Struct, frozen=True, kw_only=True):
@@ -51,6 +109,11 @@ class TrainRequest(Struct, frozen=True, kw_only=True):
     insecure_http: bool = False
     """Allow plain HTTP to a host that is not loopback."""
 
+    @property
+    def embedded(self) -> bool:
+        """Whether the job is for the backend inside this program."""
+        return self.backend is not None and self.backend.strip().lower() == EMBEDDED
+
 
 class ConfigResult(Struct, frozen=True, kw_only=True):
     """What became of one config."""
@@ -73,3 +136,332 @@ class ConfigResult(Struct, frozen=True, kw_only=True):
     def ok(self) -> bool:
         """Whether all that was asked for was done."""
         return self.error is None and not self.skipped and self.phase in (None, Phase.SUCCEEDED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train:
+    """Built once with all ports; called once for each run."""
+
+    configs: ConfigSourcePort
+    datasets: DatasetPort
+    env: EnvSourcePort
+    prompt: PromptPort
+    backends: BackendsPort
+    task_app: TaskAppPort
+    sealer: SealerPort
+    journal: JournalPort
+    patience: PatiencePort
+    clock: ClockPort
+    entropy: EntropyPort
+    progress: ProgressPort = field(default_factory=ProgressPort)
+
+    def __call__(self, request: TrainRequest) -> tuple[ConfigResult, ...]:
+        """What became of each config, in order.
+
+        All configs are planned before the first request goes out. What is wrong with one of them stands in its
+        result; what is wrong with the run as a whole is raised.
+
+        Raises:
+            UsageError: the options make no sense together, or no config was chosen.
+            CredentialsError: a key is missing, before anything was sent.
+            LocalStateError: an env file cannot be read or written.
+            BackendError, KeyRefused: the backend could not be asked for what every config needs.
+        """
+        return _Run(self, request).results()
+
+
+class _Turn:
+    """One config on its way from a file to a result."""
+
+    def __init__(self, config: str, ordinal: int, of: int) -> None:
+        self.config = config
+        self.ordinal = ordinal
+        self.of = of
+        self.plan: Plan | None = None
+        self.result: ConfigResult | None = None
+
+    def key(self, users: IdempotencyKey | None) -> IdempotencyKey | None:
+        """The user's key for this config: `K`, `K-2`, `K-3` (design §4)."""
+        return users if users is None or self.ordinal == 1 else IdempotencyKey(f"{users}-{self.ordinal}")
+
+
+class _Run:
+    """One call of `Train`."""
+
+    def __init__(self, ports: Train, request: TrainRequest) -> None:
+        self._ports = ports
+        self._request = request
+        self._tell = ports.progress.tell
+        self._keys = ResolveKeys(env=ports.env, prompt=ports.prompt, progress=ports.progress)
+        self._environment_keys: TaskAppKeys | None = None
+
+    def results(self) -> tuple[ConfigResult, ...]:
+        turns = self._planned()
+        self._refuse_idle_options(turns)
+        if self._sound(turns):
+            self._act_on(turns)
+        return tuple(turn.result or ConfigResult(config=turn.config, skipped=True) for turn in turns)
+
+    def _act_on(self, turns: list[_Turn]) -> None:
+        variables = self._variables(turns)
+        base = resolve_base(self._request.backend, variables, insecure_http=self._request.insecure_http)
+        for note in base.notes:
+            self._tell(Noted(text=note, warning=True))
+        for turn in self._sound(turns):
+            self._settle(turn, variables)
+        if not self._sound(turns):
+            return
+        if self._request.dry_run:
+            self._go_through(turns, partial(self._preview, base=base.base))
+        else:
+            self._go_through(turns, self._submitting(base, variables))
+
+    # -- planning
+
+    def _planned(self) -> list[_Turn]:
+        """Every config as a plan or with what is wrong with it."""
+        overrides = tuple(map(self._ports.configs.override, self._request.overrides))
+        named = Variables(
+            process=self._ports.env.process(),
+            files=tuple(self._ports.env.read(path) for path in self._request.env_files),
+        )
+        choices = Choices(
+            kind=self._request.kind,
+            model=self._request.model,
+            task_url=self._request.task_url,
+            dataset=self._request.dataset,
+            examples=self._request.examples,
+            overrides=overrides,
+            unknown_keys=self._request.unknown_keys,
+            gate=Gate(
+                open=named.experimental
+                if self._request.allow_experimental is None
+                else self._request.allow_experimental,
+                also=frozenset(map(str.casefold, named.experimental_models)),
+            ),
+            catalogue=not self._request.embedded,
+        )
+        paths = self._request.configs or (self._chosen(),)
+        turns = [_Turn(str(path), ordinal, len(paths)) for ordinal, path in enumerate(paths, 1)]
+        plan_config = PlanConfig(datasets=self._ports.datasets)
+        for turn in turns:
+            with self._kept_in(turn):
+                plan = plan_config(self._ports.configs.read(Path(turn.config)), choices)
+                for problem in plan.warnings:
+                    self._tell(ProblemFound(problem=problem))
+                for note in plan.notes:
+                    self._tell(Noted(text=note))
+                turn.plan = plan
+        return turns
+
+    def _chosen(self) -> Path:
+        return ChooseConfig(configs=self._ports.configs, prompt=self._ports.prompt)(self._request.kind)
+
+    def _refuse_idle_options(self, turns: list[_Turn]) -> None:
+        """An option for a kind of config that is not there would be passed over in silence."""
+        kinds = {turn.plan.kind for turn in turns if turn.plan}
+        if len(kinds) != 1 or any(turn.plan is None for turn in turns):
+            return
+        given = {
+            Kind.SFT: {"--dataset": self._request.dataset, "--examples": self._request.examples},
+            Kind.RL: {"--task-url": self._request.task_url, "--mint": self._request.mint or None},
+        }
+        for kind, options in given.items():
+            for option, value in options.items():
+                if value is not None and kind not in kinds:
+                    raise UsageError(
+                        f"{option} is for {kind.name} configs, and there is none among these",
+                        hint=f"Leave {option} out.",
+                    )
+
+    def _variables(self, turns: list[_Turn]) -> Variables:
+        plans = [turn.plan for turn in turns if turn.plan]
+        rl = [plan for plan in plans if plan.kind is Kind.RL]
+        needed: list[tuple[str, ...]] = []
+        if not (self._request.embedded or self._request.dry_run):
+            needed.append((API_KEY,))
+        if rl and not self._request.dry_run:
+            needed.append((ENVIRONMENT_KEY, *ENVIRONMENT_KEY_IN_FILES))
+        if any(plan.task_url is None for plan in rl):
+            needed.append(TASK_URL)
+        return self._keys.variables(
+            given=self._request.env_files,
+            needed=needed,
+            beside=tuple(dict.fromkeys(plan.path.parent for plan in plans)),
+            dry_run=self._request.dry_run,
+        )
+
+    def _settle(self, turn: _Turn, variables: Variables) -> None:
+        """Fill in what only the variables can tell, and see that no key stands in the config."""
+        plan = cast("Plan", turn.plan)
+        with self._kept_in(turn):
+            found = variables.lookup(*TASK_URL)
+            plan = settle_task_url(plan, found.value if found else None, found.where if found else "")
+            problems = secrets_in(plan, variables.secrets())
+            if problems:
+                raise InvalidConfig("\n".join(map(str, problems)), problems=problems)
+            for note in plan.notes[len(cast("Plan", turn.plan).notes) :]:
+                self._tell(Noted(text=note))
+            turn.plan = plan
+
+    # -- one after the other
+
+    def _go_through(self, turns: list[_Turn], act: Callable[[_Turn, Plan], ConfigResult]) -> None:
+        """Let every config that comes before the first broken one have its turn."""
+        for turn in self._sound(turns):
+            if turn.of > 1:
+                self._tell(ConfigBegun(config=turn.config, ordinal=turn.ordinal, of=turn.of))
+            with self._kept_in(turn):
+                turn.result = act(turn, cast("Plan", turn.plan))
+            if turn.result is not None and isinstance(turn.result.error, _ENDS_THE_RUN):
+                return
+
+    def _preview(self, turn: _Turn, plan: Plan, *, base: str) -> ConfigResult:
+        self._checked(plan)
+        self._tell_not_sent(plan, takes_config=self._request.embedded)
+        request = request_of(plan, base, self._request.embedded)
+        return ConfigResult(config=turn.config, kind=plan.kind, payload=request.encode())
+
+    def _submitting(self, base: BackendBase, variables: Variables) -> Callable[[_Turn, Plan], ConfigResult]:
+        api_key = None if base.embedded else self._keys.api_key(variables)
+        self._tell(BackendChosen(base=base.base, key_mask=api_key.mask if api_key else None))
+        backend = self._ports.backends.connect(base.base, api_key)
+        known: list[Features] = []
+
+        def features() -> Features:
+            """Asked once, and only when something is about to be sent."""
+            if not known:
+                known.append(self._features(backend, base))
+            return known[0]
+
+        return partial(self._submit, backend=backend, api_key=api_key, features=features, variables=variables)
+
+    def _features(self, backend: Backend, base: BackendBase) -> Features:
+        features = self._ports.patience.retrying(
+            backend.features,
+            policy=RetryPolicy(),
+            again=may_pass,
+            waiting=lambda error, wait: self._tell(Retrying(what="reach the backend", error=str(error), wait=wait)),
+        )
+        if features.base != base.base:
+            self._tell(ApiRootFound(base=features.base))
+        return features
+
+    def _submit(
+        self,
+        turn: _Turn,
+        plan: Plan,
+        *,
+        backend: Backend,
+        api_key: Secret | None,
+        features: Callable[[], Features],
+        variables: Variables,
+    ) -> ConfigResult:
+        training, validation = self._checked(plan)
+        traits = features()
+        self._tell_not_sent(plan, takes_config=traits.takes_config)
+        if plan.kind is Kind.RL:
+            self._check_task_app(plan, backend, variables)
+        submit = SubmitJob(
+            backend=backend,
+            api_key=api_key,
+            datasets=self._ports.datasets,
+            journal=self._ports.journal,
+            patience=self._ports.patience,
+            clock=self._ports.clock,
+            entropy=self._ports.entropy,
+            progress=self._ports.progress,
+        )
+        job = PreparedJob(
+            kind=plan.kind,
+            config=plan.config,
+            table=plan.table,
+            request=request_of(plan, traits.base, traits.takes_config),
+            training=training,
+            validation=validation,
+        )
+        job_id = submit(job, self._options(turn))
+        result = ConfigResult(config=turn.config, kind=plan.kind, job_id=job_id)
+        return self._watched(result, backend) if self._request.poll else result
+
+    def _watched(self, result: ConfigResult, backend: Backend) -> ConfigResult:
+        watch = WatchJob(
+            backend=backend,
+            journal=self._ports.journal,
+            patience=self._ports.patience,
+            clock=self._ports.clock,
+            progress=self._ports.progress,
+        )
+        try:
+            state = watch(
+                cast("Kind", result.kind),
+                cast("JobId", result.job_id),
+                interval=self._request.poll_interval,
+                timeout=self._request.poll_timeout,
+            )
+        except TrainingError as error:
+            return replace(result, word=error.word if isinstance(error, GaveUpWaiting) else "", error=error)
+        return replace(result, word=state.word, phase=state.phase, fine_tuned_model=state.fine_tuned_model)
+
+    def _options(self, turn: _Turn) -> SubmitOptions:
+        return SubmitOptions(
+            key=turn.key(self._request.key),
+            fresh=self._request.fresh,
+            file_timeout=self._request.poll_timeout,
+            file_interval=min(READY_INTERVAL, self._request.poll_interval),
+        )
+
+    # -- preflight
+
+    def _checked(self, plan: Plan) -> tuple[Part | None, Part | None]:
+        """The stretches of the data files to upload, every row of them checked."""
+        check = CheckDataset(datasets=self._ports.datasets, progress=self._ports.progress)
+        training = check(plan.dataset, examples=plan.examples).part if plan.dataset else None
+        validation = check(plan.validation, examples=None).part if plan.validation else None
+        return training, validation
+
+    def _check_task_app(self, plan: Plan, backend: Backend, variables: Variables) -> None:
+        if self._environment_keys is None:
+            self._environment_keys = self._keys.environment_key(variables) or MintEnvironmentKey(
+                keys=self._keys,
+                sealer=self._ports.sealer,
+                entropy=self._ports.entropy,
+                progress=self._ports.progress,
+            )(backend, variables, replace=self._request.mint)
+        keys = self._environment_keys
+        check = CheckTaskApp(
+            backend=backend,
+            task_app=self._ports.task_app,
+            patience=self._ports.patience,
+            clock=self._ports.clock,
+            progress=self._ports.progress,
+        )
+        check(
+            cast("TaskUrl", plan.task_url).url,
+            keys,
+            publish=lambda: publish_environment_key(backend, self._ports.sealer, keys.primary),
+        )
+
+    def _tell_not_sent(self, plan: Plan, *, takes_config: bool) -> None:
+        for problem in not_sent(plan, takes_config):
+            self._tell(ProblemFound(problem=problem))
+
+    # -- small things
+
+    @staticmethod
+    def _sound(turns: list[_Turn]) -> list[_Turn]:
+        """The configs that come before the first broken one."""
+        return list(takewhile(lambda turn: turn.result is None, turns))
+
+    @contextmanager
+    def _kept_in(self, turn: _Turn) -> Iterator[None]:
+        """Keep an error as the result of its config, and tell of it at once when others may still follow."""
+        try:
+            yield
+        except UsageError:
+            raise
+        except TrainingError as error:
+            kind = turn.plan.kind if turn.plan else None
+            turn.result = ConfigResult(config=turn.config, kind=kind, error=error)
+            if turn.of > 1:
+                self._tell(ConfigFailed(config=turn.config, error=error))

@@ -1,0 +1,45 @@
+"""What somebody may have meant by a name that does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+FARTHEST = 2
+"""More slips of the finger than this make another word (design §4)."""
+
+
+def slips(one: str, other: str) -> int:
+    """The least number of letters put in, left out, replaced, or swapped with their neighbour."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        before, above, row = row, before, [i]
+        for j, b in enumerate(other, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
+                cost = min(cost, above[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The name in `known` that `name` looks like a slip of, None when there is none.
+
+    Case, and `-` for `_`, do not count. A name is near within two slips that leave more than half of its letters
+    alone: by two slips `job` is `log` and `x` is `no`, which says nothing about what was meant.
+    """
+    plain = _plain(name)
+    best: tuple[int, str] | None = None
+    for candidate in known:
+        other = _plain(candidate)
+        if abs(len(other) - len(plain)) > FARTHEST:
+            continue
+        count = slips(plain, other)
+        near = count <= FARTHEST and 2 * count < max(len(plain), len(other))
+        if near and (best is None or count < best[0]):
+            best = (count, candidate)
+    return None if best is None else best[1]
+
+
+def _plain(name: str) -> str:
+    return name.replace("-", "_").casefold()

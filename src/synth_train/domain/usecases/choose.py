@@ -1,0 +1,52 @@
+"""Which config is meant when none was named: look for them, and ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from synth_train.domain.model.config.algorithm import kind_of
+from synth_train.domain.model.errors import UsageError
+from synth_train.domain.model.jobs import Kind
+from synth_train.ports.config_source import ConfigDocument, ConfigSourcePort
+from synth_train.ports.prompt import PromptPort
+
+_REMEDY = "--config FILE"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChooseConfig:
+    """Let a person pick one of the training configs that are there, the one picked last time first."""
+
+    configs: ConfigSourcePort
+    prompt: PromptPort
+
+    def __call__(self, kind: Kind | None = None) -> ConfigDocument:
+        """The config that was picked; it is remembered for the next time.
+
+        Args:
+            kind: only configs of this kind are offered; None for both.
+
+        Raises:
+            UsageError: there is nothing to choose from, or nothing was chosen (0).
+            AnswerNeeded: nobody is there to ask.
+        """
+        found = [(document, kind_of(document.table)) for document in self.configs.discover()]
+        offered = [(document, its) for document, its in found if its is not None and kind in (None, its)]
+        if not offered:
+            raise UsageError(self._nothing(kind), hint=f"Name one with {_REMEDY}.")
+        last = self.configs.last_chosen()
+        offered.sort(key=lambda pair: pair[0].path != last)
+        options = [
+            f"{document.shown} ({its.value}{', used last' if document.path == last else ''})"
+            for document, its in offered
+        ]
+        chosen = self.prompt.choose("Which config?", options, remedy=_REMEDY)
+        if chosen is None:
+            raise UsageError("no config was chosen, so nothing was done", hint=f"Name one with {_REMEDY}.")
+        document, _ = offered[chosen]
+        self.configs.remember(document.path)
+        return document
+
+    def _nothing(self, kind: Kind | None) -> str:
+        what = "training configs" if kind is None else f"{kind.value.upper()} configs"
+        return f"there are no {what} in {' or '.join(map(str, self.configs.searched()))}"
