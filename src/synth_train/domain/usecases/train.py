@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import takewhile
 from pathlib import Path
 from typing import cast
 
@@ -18,23 +16,15 @@ from synth_train.domain.model.catalog import Gate
 from synth_train.domain.model.config.findings import UnknownKeys
 from synth_train.domain.model.dataset import Part
 from synth_train.domain.model.errors import (
-    BackendBusy,
-    BackendUnreachable,
-    CredentialsError,
     GaveUpWaiting,
     InvalidConfig,
-    InvalidDataset,
-    LocalStateError,
-    OutcomeUnknown,
     TrainingError,
     UsageError,
 )
-from synth_train.domain.model.jobs import Features, IdempotencyKey, JobId, Kind, Phase
+from synth_train.domain.model.jobs import Features, IdempotencyKey, JobId, Kind
 from synth_train.domain.model.moments import (
     ApiRootFound,
     BackendChosen,
-    ConfigBegun,
-    ConfigFailed,
     Noted,
     ProblemFound,
     Retrying,
@@ -44,6 +34,7 @@ from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.settings import API_KEY, ENVIRONMENT_KEY, ENVIRONMENT_KEY_IN_FILES, TASK_URL, Variables
 from synth_train.domain.model.specs import not_sent, request_of
 from synth_train.domain.model.task_app import TaskAppKeys
+from synth_train.domain.usecases.batch import Batch, ConfigResult, Turn
 from synth_train.domain.usecases.check_dataset import CheckDataset
 from synth_train.domain.usecases.check_task_app import CheckTaskApp
 from synth_train.domain.usecases.choose import ChooseConfig
@@ -64,18 +55,6 @@ from synth_train.ports.progress import ProgressPort
 from synth_train.ports.prompt import PromptPort
 from synth_train.ports.sealer import SealerPort
 from synth_train.ports.task_app import TaskAppPort
-
-_ENDS_THE_RUN = (
-    InvalidConfig,
-    InvalidDataset,
-    CredentialsError,
-    LocalStateError,
-    BackendBusy,
-    BackendUnreachable,
-    OutcomeUnknown,
-)
-"""Errors after which the configs that follow are not begun: what was asked for is wrong, or the same would befall them.
-A task app that is down, a job that the backend refuses and a watch that took too long concern one config alone."""
 
 
 class TrainRequest(Struct, frozen=True, kw_only=True):
@@ -115,29 +94,6 @@ class TrainRequest(Struct, frozen=True, kw_only=True):
         return self.backend is not None and self.backend.strip().lower() == EMBEDDED
 
 
-class ConfigResult(Struct, frozen=True, kw_only=True):
-    """What became of one config."""
-
-    config: str
-    kind: Kind | None = None
-    job_id: JobId | None = None
-    word: str = ""
-    """Status last seen."""
-    phase: Phase | None = None
-    """None when the job was not watched to its end."""
-    fine_tuned_model: str | None = None
-    payload: bytes | None = None
-    """Dry run: the body that would be sent."""
-    error: TrainingError | None = None
-    skipped: bool = False
-    """An earlier config was broken, so this one was not begun."""
-
-    @property
-    def ok(self) -> bool:
-        """Whether all that was asked for was done."""
-        return self.error is None and not self.skipped and self.phase in (None, Phase.SUCCEEDED)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Train:
     """Built once with all ports; called once for each run."""
@@ -170,21 +126,6 @@ class Train:
         return _Run(self, request).results()
 
 
-class _Turn:
-    """One config on its way from a file to a result."""
-
-    def __init__(self, config: str, ordinal: int, of: int) -> None:
-        self.config = config
-        self.ordinal = ordinal
-        self.of = of
-        self.plan: Plan | None = None
-        self.result: ConfigResult | None = None
-
-    def key(self, users: IdempotencyKey | None) -> IdempotencyKey | None:
-        """The user's key for this config: `K`, `K-2`, `K-3` (design §4)."""
-        return users if users is None or self.ordinal == 1 else IdempotencyKey(f"{users}-{self.ordinal}")
-
-
 class _Run:
     """One call of `Train`."""
 
@@ -196,86 +137,89 @@ class _Run:
         self._environment_keys: TaskAppKeys | None = None
 
     def results(self) -> tuple[ConfigResult, ...]:
-        turns = self._planned()
-        self._refuse_idle_options(turns)
-        if self._sound(turns):
-            self._act_on(turns)
-        return tuple(turn.result or ConfigResult(config=turn.config, skipped=True) for turn in turns)
+        batch = self._planned()
+        self._refuse_idle_options(batch)
+        if batch.sound:
+            self._act_on(batch)
+        return batch.results()
 
-    def _act_on(self, turns: list[_Turn]) -> None:
-        variables = self._variables(turns)
+    def _act_on(self, batch: Batch) -> None:
+        variables = self._variables(batch.plans)
         base = resolve_base(self._request.backend, variables, insecure_http=self._request.insecure_http)
         for note in base.notes:
             self._tell(Noted(text=note, warning=True))
-        for turn in self._sound(turns):
-            self._settle(turn, variables)
-        if not self._sound(turns):
+        batch.plan(partial(self._settled, variables=variables))
+        if not batch.sound:
             return
         if self._request.dry_run:
-            self._go_through(turns, partial(self._preview, base=base.base))
+            batch.go_through(partial(self._preview, base=base.base))
         else:
-            self._go_through(turns, self._submitting(base, variables))
+            batch.go_through(self._submitting(base, variables))
 
     # -- planning
 
-    def _planned(self) -> list[_Turn]:
+    def _planned(self) -> Batch:
         """Every config as a plan or with what is wrong with it."""
-        overrides = tuple(map(self._ports.configs.override, self._request.overrides))
+        choices = self._choices()
+        configs = tuple(map(str, self._request.configs)) or (self._chosen(),)
+        plan_config = PlanConfig(datasets=self._ports.datasets)
+
+        def plan(turn: Turn) -> Plan:
+            planned = plan_config(self._ports.configs.read(Path(turn.config)), choices)
+            for problem in planned.warnings:
+                self._tell(ProblemFound(problem=problem))
+            for note in planned.notes:
+                self._tell(Noted(text=note))
+            return planned
+
+        batch = Batch(configs, self._ports.progress)
+        batch.plan(plan)
+        return batch
+
+    def _choices(self) -> Choices:
+        # The other env files are chosen later, by what the plans turn out to need.
         named = Variables(
             process=self._ports.env.process(),
             files=tuple(self._ports.env.read(path) for path in self._request.env_files),
         )
-        choices = Choices(
+        allowed = self._request.allow_experimental
+        return Choices(
             kind=self._request.kind,
             model=self._request.model,
             task_url=self._request.task_url,
             dataset=self._request.dataset,
             examples=self._request.examples,
-            overrides=overrides,
+            overrides=tuple(map(self._ports.configs.override, self._request.overrides)),
             unknown_keys=self._request.unknown_keys,
             gate=Gate(
-                open=named.experimental
-                if self._request.allow_experimental is None
-                else self._request.allow_experimental,
+                open=named.experimental if allowed is None else allowed,
                 also=frozenset(map(str.casefold, named.experimental_models)),
             ),
             catalogue=not self._request.embedded,
         )
-        paths = self._request.configs or (self._chosen(),)
-        turns = [_Turn(str(path), ordinal, len(paths)) for ordinal, path in enumerate(paths, 1)]
-        plan_config = PlanConfig(datasets=self._ports.datasets)
-        for turn in turns:
-            with self._kept_in(turn):
-                plan = plan_config(self._ports.configs.read(Path(turn.config)), choices)
-                for problem in plan.warnings:
-                    self._tell(ProblemFound(problem=problem))
-                for note in plan.notes:
-                    self._tell(Noted(text=note))
-                turn.plan = plan
-        return turns
 
-    def _chosen(self) -> Path:
-        return ChooseConfig(configs=self._ports.configs, prompt=self._ports.prompt)(self._request.kind)
+    def _chosen(self) -> str:
+        return ChooseConfig(configs=self._ports.configs, prompt=self._ports.prompt)(self._request.kind).shown
 
-    def _refuse_idle_options(self, turns: list[_Turn]) -> None:
+    def _refuse_idle_options(self, batch: Batch) -> None:
         """An option for a kind of config that is not there would be passed over in silence."""
-        kinds = {turn.plan.kind for turn in turns if turn.plan}
-        if len(kinds) != 1 or any(turn.plan is None for turn in turns):
+        if not batch.all_planned:
             return
-        given = {
-            Kind.SFT: {"--dataset": self._request.dataset, "--examples": self._request.examples},
-            Kind.RL: {"--task-url": self._request.task_url, "--mint": self._request.mint or None},
-        }
-        for kind, options in given.items():
-            for option, value in options.items():
-                if value is not None and kind not in kinds:
-                    raise UsageError(
-                        f"{option} is for {kind.name} configs, and there is none among these",
-                        hint=f"Leave {option} out.",
-                    )
+        kinds = {plan.kind for plan in batch.plans}
+        request = self._request
+        options = (
+            (Kind.SFT, "--dataset", request.dataset is not None),
+            (Kind.SFT, "--examples", request.examples is not None),
+            (Kind.RL, "--task-url", request.task_url is not None),
+            (Kind.RL, "--mint", request.mint),
+        )
+        for kind, option, given in options:
+            if given and kind not in kinds:
+                raise UsageError(
+                    f"{option} is for {kind.name} configs, and there is none among these", hint=f"Leave {option} out."
+                )
 
-    def _variables(self, turns: list[_Turn]) -> Variables:
-        plans = [turn.plan for turn in turns if turn.plan]
+    def _variables(self, plans: list[Plan]) -> Variables:
         rl = [plan for plan in plans if plan.kind is Kind.RL]
         needed: list[tuple[str, ...]] = []
         if not (self._request.embedded or self._request.dry_run):
@@ -291,38 +235,27 @@ class _Run:
             dry_run=self._request.dry_run,
         )
 
-    def _settle(self, turn: _Turn, variables: Variables) -> None:
-        """Fill in what only the variables can tell, and see that no key stands in the config."""
+    def _settled(self, turn: Turn, *, variables: Variables) -> Plan:
+        """The plan with what only the variables can tell, and with no key in it."""
         plan = cast("Plan", turn.plan)
-        with self._kept_in(turn):
-            found = variables.lookup(*TASK_URL)
-            plan = settle_task_url(plan, found.value if found else None, found.where if found else "")
-            problems = secrets_in(plan, variables.secrets())
-            if problems:
-                raise InvalidConfig("\n".join(map(str, problems)), problems=problems)
-            for note in plan.notes[len(cast("Plan", turn.plan).notes) :]:
-                self._tell(Noted(text=note))
-            turn.plan = plan
+        found = variables.lookup(*TASK_URL)
+        settled = settle_task_url(plan, found.value if found else None, found.where if found else "")
+        for note in settled.notes[len(plan.notes) :]:
+            self._tell(Noted(text=note))
+        problems = secrets_in(settled, variables.secrets())
+        if problems:
+            raise InvalidConfig("\n".join(map(str, problems)), problems=problems)
+        return settled
 
     # -- one after the other
 
-    def _go_through(self, turns: list[_Turn], act: Callable[[_Turn, Plan], ConfigResult]) -> None:
-        """Let every config that comes before the first broken one have its turn."""
-        for turn in self._sound(turns):
-            if turn.of > 1:
-                self._tell(ConfigBegun(config=turn.config, ordinal=turn.ordinal, of=turn.of))
-            with self._kept_in(turn):
-                turn.result = act(turn, cast("Plan", turn.plan))
-            if turn.result is not None and isinstance(turn.result.error, _ENDS_THE_RUN):
-                return
-
-    def _preview(self, turn: _Turn, plan: Plan, *, base: str) -> ConfigResult:
+    def _preview(self, turn: Turn, plan: Plan, *, base: str) -> ConfigResult:
         self._checked(plan)
         self._tell_not_sent(plan, takes_config=self._request.embedded)
         request = request_of(plan, base, self._request.embedded)
         return ConfigResult(config=turn.config, kind=plan.kind, payload=request.encode())
 
-    def _submitting(self, base: BackendBase, variables: Variables) -> Callable[[_Turn, Plan], ConfigResult]:
+    def _submitting(self, base: BackendBase, variables: Variables) -> Callable[[Turn, Plan], ConfigResult]:
         api_key = None if base.embedded else self._keys.api_key(variables)
         self._tell(BackendChosen(base=base.base, key_mask=api_key.mask if api_key else None))
         backend = self._ports.backends.connect(base.base, api_key)
@@ -349,7 +282,7 @@ class _Run:
 
     def _submit(
         self,
-        turn: _Turn,
+        turn: Turn,
         plan: Plan,
         *,
         backend: Backend,
@@ -403,7 +336,7 @@ class _Run:
             return replace(result, word=error.word if isinstance(error, GaveUpWaiting) else "", error=error)
         return replace(result, word=state.word, phase=state.phase, fine_tuned_model=state.fine_tuned_model)
 
-    def _options(self, turn: _Turn) -> SubmitOptions:
+    def _options(self, turn: Turn) -> SubmitOptions:
         return SubmitOptions(
             key=turn.key(self._request.key),
             fresh=self._request.fresh,
@@ -445,23 +378,3 @@ class _Run:
     def _tell_not_sent(self, plan: Plan, *, takes_config: bool) -> None:
         for problem in not_sent(plan, takes_config):
             self._tell(ProblemFound(problem=problem))
-
-    # -- small things
-
-    @staticmethod
-    def _sound(turns: list[_Turn]) -> list[_Turn]:
-        """The configs that come before the first broken one."""
-        return list(takewhile(lambda turn: turn.result is None, turns))
-
-    @contextmanager
-    def _kept_in(self, turn: _Turn) -> Iterator[None]:
-        """Keep an error as the result of its config, and tell of it at once when others may still follow."""
-        try:
-            yield
-        except UsageError:
-            raise
-        except TrainingError as error:
-            kind = turn.plan.kind if turn.plan else None
-            turn.result = ConfigResult(config=turn.config, kind=kind, error=error)
-            if turn.of > 1:
-                self._tell(ConfigFailed(config=turn.config, error=error))
