@@ -41,7 +41,7 @@ _HEAD = re.compile(r"[^\S\r\n]*(?:export[^\S\r\n]+)?(?P<name>[A-Za-z0-9_.-]+)[^\
 _QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*["]""", re.DOTALL)
 _BARE = re.compile(r"(?!['\"])[^\r\n]*?(?=\s+#|\s*\Z)")
 _TAIL = re.compile(r"\s*(?:#[^\r\n]*)?\s*\Z")
-_PADDING = re.compile(r"=*['\"]?\s*\Z")
+_PADDING = re.compile(r"=*['\"]?(?:\s+#[^\r\n]*)?\s*\Z")
 """What follows the first `=` in the last line of a key in base64, which is no setting."""
 _SAFE = re.compile(r"[A-Za-z0-9_.:/@%+-]+")
 _ESCAPES = {
