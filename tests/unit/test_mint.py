@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from synth_train.adapters.in_memory.backend import InMemoryBackend
+from synth_train.adapters.in_memory.clock import ManualClock
 from synth_train.adapters.in_memory.entropy import CountingEntropy
 from synth_train.adapters.in_memory.env import InMemoryEnv
 from synth_train.adapters.in_memory.progress import RecordedProgress
 from synth_train.adapters.in_memory.prompt import ScriptedPrompt
 from synth_train.adapters.in_memory.sealer import ReadableSealer, ReadableUnsealer
 from synth_train.adapters.stdin_prompt import NobodyToAsk
+from synth_train.adapters.tenacity_patience import TenacityPatience
 from synth_train.domain.model.errors import (
     BackendBusy,
     BackendUnreachable,
@@ -22,11 +24,11 @@ from synth_train.domain.model.errors import (
     NotOffered,
     TrainingError,
 )
-from synth_train.domain.model.moments import KeyMinted, Noted
+from synth_train.domain.model.moments import KeyMinted, Noted, Retrying
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.task_app import TaskAppKeys
 from synth_train.domain.usecases.keys import ResolveKeys
-from synth_train.domain.usecases.mint import MintEnvironmentKey, publish_environment_key
+from synth_train.domain.usecases.mint import MintEnvironmentKey, PatientVault, publish_environment_key
 from synth_train.ports.prompt import PromptPort
 
 API_KEY = Secret("fake-synth-key-0001-abcdefgh")
@@ -215,3 +217,33 @@ def test_a_key_too_long_to_be_sealed_is_said() -> None:
 
     assert "kkk" not in str(caught.value)
     assert desk.held == []
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        ("holds_environment_key", "ask for the environment key"),
+        ("public_key", "fetch the public key"),
+        ("store_environment_key", "upload the environment key"),
+    ],
+)
+def test_a_patient_vault_asks_again_while_that_may_help(call: str, what: str) -> None:
+    desk = Desk()
+    vault = PatientVault(desk.backend, TenacityPatience(ManualClock()), desk.progress)
+    desk.backend.fail_next(call, BackendBusy("later"), times=2)
+    variables = desk.keys.variables()
+
+    assert desk.mint(vault, variables) == TaskAppKeys(Secret(MINTED))
+    assert desk.held == [Secret(MINTED)]
+    assert [(told.what, told.error) for told in desk.progress.of(Retrying)] == [(what, "later")] * 2
+
+
+def test_a_patient_vault_does_not_ask_again_where_that_is_no_use() -> None:
+    desk = Desk()
+    vault = PatientVault(desk.backend, TenacityPatience(ManualClock()), desk.progress)
+    desk.backend.fail_next("holds_environment_key", KeyRefused("no"))
+
+    with pytest.raises(KeyRefused):
+        desk.mint(vault, desk.keys.variables())
+
+    assert len(desk.backend.called("holds_environment_key")) == 1

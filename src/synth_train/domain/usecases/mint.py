@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from msgspec import Struct, field
 
 from synth_train.domain.model.errors import CredentialsError, NotOffered, TrainingError
-from synth_train.domain.model.moments import KeyMinted, Noted
+from synth_train.domain.model.moments import KeyMinted, Noted, Retrying
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.settings import ENVIRONMENT_KEY, Variables
 from synth_train.domain.model.task_app import TaskAppKeys
 from synth_train.domain.usecases.keys import ResolveKeys
+from synth_train.domain.usecases.submit import may_pass
 from synth_train.ports.backend import EnvKeyVault
 from synth_train.ports.entropy import EntropyPort
+from synth_train.ports.patience import PatiencePort, RetryPolicy
 from synth_train.ports.progress import ProgressPort
 from synth_train.ports.sealer import SealerPort
 
+T = TypeVar("T")
+
 KEY_BYTES = 32
+
+
+class PatientVault(EnvKeyVault):
+    """A vault whose calls are tried again while that may help: each of them changes nothing when it is repeated."""
+
+    def __init__(self, vault: EnvKeyVault, patience: PatiencePort, progress: ProgressPort) -> None:
+        self._vault, self._patience, self._progress = vault, patience, progress
+
+    def holds_environment_key(self) -> bool:
+        return self._patiently("ask for the environment key", self._vault.holds_environment_key)
+
+    def public_key(self) -> bytes:
+        return self._patiently("fetch the public key", self._vault.public_key)
+
+    def store_environment_key(self, sealed: bytes) -> None:
+        self._patiently("upload the environment key", lambda: self._vault.store_environment_key(sealed))
+
+    def _patiently(self, what: str, call: Callable[[], T]) -> T:
+        return self._patience.retrying(
+            call,
+            policy=RetryPolicy(),
+            again=may_pass,
+            waiting=lambda error, wait: self._progress.tell(Retrying(what=what, error=str(error), wait=wait)),
+        )
 
 
 class MintEnvironmentKey(Struct, frozen=True, kw_only=True):
