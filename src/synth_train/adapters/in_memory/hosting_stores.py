@@ -146,23 +146,23 @@ class _InMemoryRows(Rows):
 
 
 class InMemoryBlobStore(BlobStore):
-    """BlobStore in a dict."""
+    """BlobStore in a dict. Inspect with `contents`, by the ids of the blobs."""
 
     def __init__(self) -> None:
-        self._contents: dict[str, bytes] = {}
+        self.contents: dict[str, bytes] = {}
         self._count = count(1)
 
     def put(self, content: Iterable[bytes]) -> Blob:
         whole = b"".join(content)
         blob = Blob(id=f"blob_{next(self._count)}", sha256=hashlib.sha256(whole).hexdigest(), size=len(whole))
-        self._contents[blob.id] = whole
+        self.contents[blob.id] = whole
         return blob
 
     def open(self, blob: Blob) -> BinaryIO:
-        return io.BytesIO(self._contents[blob.id])
+        return io.BytesIO(self.contents[blob.id])
 
     def remove(self, blob: Blob) -> None:
-        self._contents.pop(blob.id, None)
+        self.contents.pop(blob.id, None)
 
 
 class ScriptedInspector(Inspector):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from synth_train.domain.model.secret import Secret
 from synth_train.ports.hosting import Unsealer
-from synth_train.ports.sealer import SealerPort
+from synth_train.ports.sealer import LONGEST_SECRET, SealerPort
 
 _PUBLIC_KEY_SIZE = 32
-_LONGEST_SECRET = 8192
 _MARK = b"sealed for "
 
 
@@ -18,8 +17,8 @@ class ReadableSealer(SealerPort):
         text = secret.reveal().encode()
         if len(public_key) != _PUBLIC_KEY_SIZE:
             raise ValueError(f"a public key has {_PUBLIC_KEY_SIZE} bytes, this one {len(public_key)}")
-        if not 0 < len(text) <= _LONGEST_SECRET:
-            raise ValueError(f"a secret to seal has 1 to {_LONGEST_SECRET} bytes, this one {len(text)}")
+        if not 0 < len(text) <= LONGEST_SECRET:
+            raise ValueError(f"a secret to seal has 1 to {LONGEST_SECRET} bytes, this one {len(text)}")
         return _MARK + public_key + text
 
 

@@ -93,9 +93,9 @@ class Jobs:
                 now = self.clock.now()
                 job = job.asked_to_cancel(now)
                 if job.status.over:
-                    tell(rows, job, now, "job.cancelled", "Cancelled before it ran.")
+                    job = tell(rows, job, now, "job.cancelled", "Cancelled before it ran.")
                 else:
-                    tell(rows, job, now, "cancelling", "Asked to stop.")
+                    job = tell(rows, job, now, "cancelling", "Asked to stop.")
         self.executor.wake()
         return job
 

@@ -15,12 +15,10 @@ from synth_train.domain.model.task_app import Probe, TaskAppKeys
 from synth_train.ports.clock import ClockPort
 from synth_train.ports.entropy import EntropyPort
 from synth_train.ports.hosting import JobStore, Unsealer
+from synth_train.ports.sealer import LONGEST_SECRET
 from synth_train.ports.task_app import TaskAppPort
 
 ENVIRONMENT_KEY = "ENVIRONMENT_API_KEY"
-LONGEST_SECRET = 8192
-"""Bytes."""
-
 MOST_CANDIDATES = 15
 """The newest keys are tried; a rotation leaves older ones behind."""
 
