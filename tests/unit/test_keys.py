@@ -71,6 +71,14 @@ def test_a_file_that_was_given_must_exist() -> None:
         Desk().variables("missing.env")
 
 
+def test_a_file_that_cannot_be_read_stops_the_run() -> None:
+    desk = Desk()
+    desk.env.trouble[Path("/work/a.env")] = LocalStateError("/work/a.env: is UTF-16 by the look of it, not UTF-8")
+
+    with pytest.raises(LocalStateError, match="UTF-16"):
+        desk.variables("a.env")
+
+
 def test_without_any_file_nothing_is_read_and_nothing_is_told() -> None:
     desk = Desk()
 

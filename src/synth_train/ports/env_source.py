@@ -19,8 +19,8 @@ class EnvSourcePort(Protocol):
 
     def candidates(self, beside: Sequence[Path] = ()) -> tuple[Path, ...]:
         """The `.env` files that may be meant, best first, each once: `./.env`; others below the working directory,
-        by depth and then by path (20 of these at most; `.venv`, `node_modules`, `__pycache__`, `.git` are not
-        entered); those in `beside` (the directories of the configs); `~/.synth-ai/.env`. Only files that exist.
+        by depth and then by path (20 of these at most; folders of tools, such as `.venv`, `node_modules`,
+        `__pycache__` and `.git`, are not entered); those in `beside` (the directories of the configs); `~/.synth-ai/.env`. Only files that exist.
         Never raises: a directory that cannot be read holds none."""
         ...
 
