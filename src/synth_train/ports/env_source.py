@@ -20,8 +20,8 @@ class EnvSourcePort(Protocol):
     def candidates(self, beside: Sequence[Path] = ()) -> tuple[Path, ...]:
         """The `.env` files that may be meant, best first, each once: `./.env`; others below the working directory,
         by depth and then by path (20 of these at most; folders of tools, such as `.venv`, `node_modules`,
-        `__pycache__` and `.git`, are not entered); those in `beside` (the directories of the configs); `~/.synth-ai/.env`. Only files that exist.
-        Never raises: a directory that cannot be read holds none."""
+        `__pycache__` and `.git`, are not entered); those in `beside` (the directories of the configs);
+        `~/.synth-ai/.env`. Only files that exist. Never raises: a directory that cannot be read holds none."""
         ...
 
     def places(self, beside: Sequence[Path] = ()) -> tuple[Path, ...]:
