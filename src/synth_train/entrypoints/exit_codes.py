@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from synth_train.domain.usecases.train import ConfigResult
+    from synth_train.domain.usecases.batch import ConfigResult
 
 
 class ExitCode(IntEnum):

@@ -1,29 +1,186 @@
-"""Which adapter plays which part when the real command runs. The only place that knows them all.
-
-What is heavy to load (requests, tenacity, nacl, rich) is loaded when it is first used: a dry run needs none of it.
-"""
+"""Which adapter plays which part when the real command runs. The only place that knows them all."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TypeVar, cast
 
-if TYPE_CHECKING:
-    from synth_train.domain.model.secret import Secret
-    from synth_train.domain.usecases.train import Train
-    from synth_train.ports.backend import BackendsPort
-    from synth_train.ports.clock import ClockPort
-    from synth_train.ports.config_source import ConfigSourcePort
-    from synth_train.ports.datasets import DatasetPort
-    from synth_train.ports.entropy import EntropyPort
-    from synth_train.ports.env_source import EnvSourcePort
-    from synth_train.ports.journal import JournalPort
-    from synth_train.ports.patience import PatiencePort
-    from synth_train.ports.progress import ProgressPort
-    from synth_train.ports.prompt import PromptPort
-    from synth_train.ports.sealer import SealerPort
-    from synth_train.ports.task_app import TaskAppPort
+from synth_train.adapters.dotenv_env import DotenvEnv
+from synth_train.adapters.file_journal import FileJournal
+from synth_train.adapters.jsonl_datasets import JsonlDatasets
+from synth_train.adapters.sealed_box import SealedBoxSealer
+from synth_train.adapters.stdin_prompt import prompt_for
+from synth_train.adapters.system_clock import SystemClock
+from synth_train.adapters.system_entropy import SystemEntropy
+from synth_train.adapters.toml_configs import TomlConfigs
+from synth_train.domain.model.backend_base import EMBEDDED
+from synth_train.domain.model.catalog import Gate
+from synth_train.domain.model.config.findings import UnknownKeys
+from synth_train.domain.model.dataset import DatasetReport
+from synth_train.domain.model.errors import InvalidDataset, TrainingError, UsageError
+from synth_train.domain.model.jobs import JobState, Kind
+from synth_train.domain.model.plan import Plan
+from synth_train.domain.model.secret import Secret
+from synth_train.domain.model.settings import EnvFile, Variables
+from synth_train.domain.usecases.check_dataset import CheckDataset
+from synth_train.domain.usecases.find_job import FindJob, FoundJob
+from synth_train.domain.usecases.plan import Choices, PlanConfig
+from synth_train.domain.usecases.train import Train
+from synth_train.domain.usecases.watch import WatchJob
+from synth_train.ports.backend import Backend, BackendsPort
+from synth_train.ports.clock import ClockPort
+from synth_train.ports.patience import PatiencePort
+from synth_train.ports.progress import ProgressPort
+from synth_train.ports.task_app import TaskAppPort
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class App:
+    """Every use case, over the ports of `train`."""
+
+    train: Train
+
+    def check_config(
+        self,
+        path: Path,
+        *,
+        kind: Kind | None = None,
+        model: str | None = None,
+        task_url: str | None = None,
+        dataset: str | None = None,
+        allow_experimental: bool | None = None,
+        overrides: tuple[str, ...] = (),
+        unknown_keys: UnknownKeys = UnknownKeys.BY_LIKENESS,
+    ) -> Plan:
+        """One TOML as a plan: neither keys nor a network are needed. The options are those of `TrainRequest`.
+
+        Raises:
+            InvalidConfig, UsageError: as `PlanConfig`.
+        """
+        process = Variables(process=self.train.env.process())
+        choices = Choices(
+            kind=kind,
+            model=model,
+            task_url=task_url,
+            dataset=dataset,
+            overrides=tuple(map(self.train.configs.override, overrides)),
+            unknown_keys=unknown_keys,
+            gate=Gate(
+                open=process.experimental if allow_experimental is None else allow_experimental,
+                also=frozenset(map(str.casefold, process.experimental_models)),
+            ),
+        )
+        return PlanConfig(datasets=self.train.datasets)(self.train.configs.read(path), choices)
+
+    def check_dataset(self, name: str, *, examples: int | None) -> DatasetReport:
+        """Every row of one file, or the first `examples` rows.
+
+        Raises:
+            InvalidDataset: there is no such file, or rows that cannot be trained on.
+        """
+        located = self.train.datasets.locate(name, beside=None)
+        if located.path is None:
+            raise InvalidDataset(f"{name}: there is no such file; looked for {' and '.join(map(str, located.tried))}")
+        return CheckDataset(datasets=self.train.datasets, progress=self.train.progress)(located.path, examples=examples)
+
+    @property
+    def find_job(self) -> FindJob:
+        """See `FindJob`."""
+        return FindJob(
+            env=self.train.env,
+            prompt=self.train.prompt,
+            backends=self.train.backends,
+            patience=self.train.patience,
+            progress=self.train.progress,
+        )
+
+    def watch(self, found: FoundJob, *, interval: float, timeout: float) -> JobState:
+        """Follow a job to its end; see `WatchJob`."""
+        watch = WatchJob(
+            backend=found.backend,
+            journal=self.train.journal,
+            patience=self.train.patience,
+            clock=self.train.clock,
+            progress=self.train.progress,
+        )
+        return watch(found.kind, found.state.job_id, interval=interval, timeout=timeout)
+
+    def secrets(self, env_files: Sequence[Path]) -> tuple[Secret, ...]:
+        """Every key in sight, for redaction."""
+        files: list[EnvFile] = []
+        for path in env_files:
+            try:
+                files.append(self.train.env.read(path))
+            except TrainingError:
+                # It was there a moment ago. What cannot be read any more can still be redacted from the others.
+                continue
+        return Variables(process=self.train.env.process(), files=tuple(files)).secrets()
+
+
+def build_app(progress: ProgressPort) -> App:
+    """The app that `synth-ai` runs, told of progress through `progress`. Nothing is opened or connected yet."""
+    home = Path(os.environ.get("SYNTH_AI_HOME") or "~/.synth-ai").expanduser()
+    clock = SystemClock()
+    return App(
+        Train(
+            configs=TomlConfigs(Path.cwd(), home=home),
+            datasets=JsonlDatasets(),
+            env=DotenvEnv(),
+            prompt=prompt_for(sys.stdin, sys.stdout, sys.stderr, os.environ),
+            backends=_Backends(),
+            task_app=_late(_http_task_app),
+            sealer=SealedBoxSealer(),
+            journal=FileJournal(home / "submissions"),
+            patience=_late(lambda: _patience(clock)),
+            clock=clock,
+            entropy=SystemEntropy(),
+            progress=progress,
+        )
+    )
+
+
+class _Backends(BackendsPort):
+    def connect(self, base: str, api_key: Secret | None) -> Backend:
+        if base == EMBEDDED:
+            raise UsageError(
+                "the embedded backend is not part of this version yet",
+                hint="Give --backend the URL of a backend, or leave it out for the hosted one.",
+            )
+        from synth_train.adapters.http.backend import HttpBackends
+
+        return HttpBackends().connect(base, api_key)
+
+
+# What follows is loaded when it is first used: requests and tenacity take longer to load than a dry run takes.
+
+
+def _http_task_app() -> TaskAppPort:
+    from synth_train.adapters.http.task_app import HttpTaskApp
+
+    return HttpTaskApp()
+
+
+def _patience(clock: ClockPort) -> PatiencePort:
+    from synth_train.adapters.tenacity_patience import TenacityPatience
+
+    return TenacityPatience(clock)
+
+
+def _late(make: Callable[[], T]) -> T:
+    """Something that is made when it is first asked for anything."""
+    return cast("T", _Late(make))
+
+
+class _Late:
+    def __init__(self, make: Callable[[], object]) -> None:
+        self._make = cache(make)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._make(), name)

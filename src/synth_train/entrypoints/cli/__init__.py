@@ -12,7 +12,6 @@ from synth_train.entrypoints.cli.parser import parse, wants_json
 from synth_train.entrypoints.cli.report import Report
 from synth_train.entrypoints.cli.signals import Interrupted, Signals
 from synth_train.entrypoints.exit_codes import ExitCode
-from synth_train.entrypoints.wiring import build_app
 
 if TYPE_CHECKING:
     from synth_train.entrypoints.cli.session import Build
@@ -20,12 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 
-def main(argv: Sequence[str] | None = None, *, build: Build = build_app) -> int:
+def main(argv: Sequence[str] | None = None, *, build: Build | None = None) -> int:
     """Run one command and return its exit code. Nothing is raised.
 
     Args:
         argv: the words after the program's name; None takes those of this process.
-        build: gives the app, told of progress; tests give one of in-memory adapters.
+        build: gives the app, told of progress through its argument; None takes the real adapters, tests give others.
     """
     screen = Screen(sys.stdout, sys.stderr, environ=os.environ)
     try:
@@ -37,7 +36,7 @@ def main(argv: Sequence[str] | None = None, *, build: Build = build_app) -> int:
         screen.close()
 
 
-def _run(argv: Sequence[str], screen: Screen, build: Build) -> int:
+def _run(argv: Sequence[str], screen: Screen, build: Build | None) -> int:
     report = Report(screen, as_json=wants_json(argv))
     try:
         args = parse(argv)

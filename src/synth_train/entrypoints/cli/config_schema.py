@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from synth_train.domain.model.config.schema import json_schema
+from synth_train.domain.model.jobs import Kind
+from synth_train.entrypoints.exit_codes import ExitCode
+
 if TYPE_CHECKING:
     from synth_train.entrypoints.cli.session import Session
 
 
 def run(session: Session) -> int:
     """Print the JSON Schema of one kind of TOML."""
-    raise NotImplementedError
+    schema = msgspec.json.encode(json_schema(Kind(session.args.kind)))
+    session.screen.data(msgspec.json.format(schema, indent=2) + b"\n")
+    return ExitCode.OK

@@ -30,6 +30,9 @@ examples:
   synth-ai train --config a.toml --config b.toml --output json > result.json
 """
 
+WIDEST = 100
+"""Columns of a help text that one can still read."""
+
 LONGEST_TIME = 1e9
 """Seconds; more than anybody waits, and less than any clock can count."""
 
@@ -42,6 +45,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         SystemExit: `--help` or `--version` has been answered.
     """
     parser = _parser()
+    if not argv:
+        _misused(f"name a command: {', '.join(COMMANDS)}", parser)
     args, rest = parser.parse_known_args(argv)
     if rest:
         _refuse(rest, args.parser)
@@ -84,13 +89,8 @@ def _train(parser: _Parser) -> None:
     what.add_argument(
         "--config", action="append", default=[], type=_text, metavar="FILE", help="TOML of a job; may be repeated"
     )
-    what.add_argument("--type", choices=("auto", "rl", "sft"), default="auto", help="kind of job (default: auto)")
-    what.add_argument("--model", type=_text, metavar="ID", help="train this model, not the config's")
-    _experimental(what)
-    what.add_argument("--dataset", type=_text, metavar="FILE", help="SFT: chats as JSONL, not the config's")
+    _content(what)
     what.add_argument("--examples", type=_count, metavar="N", help="SFT: use the first N rows only")
-    what.add_argument("--task-url", type=_text, metavar="URL", help="RL: address of the task app, not the config's")
-    _strictness(what)
 
     where = parser.add_argument_group("where it runs, and with which keys")
     _backend(where)
@@ -125,9 +125,7 @@ def _config(parser: _Parser) -> None:
     )
     check.add_argument("files", nargs="+", type=_text, metavar="FILE", help="TOML of a job")
     options = check.add_argument_group("options")
-    options.add_argument("--type", choices=("auto", "rl", "sft"), default="auto", help="kind of job (default: auto)")
-    _experimental(options)
-    _strictness(options)
+    _content(options)
     _general(check)
 
     schema = actions.add_parser("schema", help="print the JSON Schema of a TOML")
@@ -184,15 +182,16 @@ def _jobs(parser: _Parser) -> None:
 # -- options that several commands share
 
 
-def _experimental(group: argparse._ArgumentGroup) -> None:
+def _content(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--type", choices=("auto", "rl", "sft"), default="auto", help="kind of job (default: auto)")
+    group.add_argument("--model", type=_text, metavar="ID", help="train this model, not the config's")
     group.add_argument(
         "--allow-experimental",
         action=argparse.BooleanOptionalAction,
         help="accept experimental models (unset: SDK_EXPERIMENTAL decides)",
     )
-
-
-def _strictness(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--task-url", type=_text, metavar="URL", help="RL: address of the task app, not the config's")
+    group.add_argument("--dataset", type=_text, metavar="FILE", help="SFT: chats as JSONL, not the config's")
     group.add_argument(
         "--set",
         action="append",
@@ -312,18 +311,17 @@ class _Help(argparse.RawDescriptionHelpFormatter):
     """
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=30, width=min(_columns(), 100))
+        super().__init__(prog, max_help_position=30, width=min(_columns(), WIDEST))
 
 
 def _columns() -> int:
+    wanted = os.environ.get("COLUMNS", "")
+    if wanted.isdecimal() and int(wanted):
+        return int(wanted)
     try:
-        return int(os.environ["COLUMNS"])
-    except (KeyError, ValueError):
-        pass
-    try:
-        return os.get_terminal_size(1).columns or 100
+        return os.get_terminal_size(1).columns or WIDEST
     except OSError:
-        return 100
+        return WIDEST
 
 
 class _Parser(argparse.ArgumentParser):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 VERSION = 1
 """Of every JSON document we write. It grows when a field goes or changes its meaning, not when one is added."""
 
-RED = "31"
+RED, YELLOW = "31", "33"
 
 
 class Report:
@@ -43,7 +42,7 @@ class Report:
             told = described(error, config=config)
             if code is ExitCode.BUG:
                 told |= self._bug(error)
-            self._say(told, problems=getattr(error, "problems", ()), cause=error)
+            self._say(told, cause=error)
         return code
 
     def interruption(self, code: int) -> int:
@@ -55,29 +54,38 @@ class Report:
         return code
 
     def _bug(self, error: BaseException) -> dict[str, str]:
-        standing = f"; {self.standing.last_words()[0]}" if self.standing else ""
+        standing = self.standing.last_words()[0] if self.standing else ""
         with_what = "" if self.verbose else ", with what the same command says under -v"
         return {
-            "message": f"a bug in synth-ai: {type(error).__name__}: {error}{standing}",
+            "message": f"a bug in synth-ai: {type(error).__name__}: {error}{standing and '; '}{standing}",
             "hint": f"Please report it{with_what}.",
         }
 
-    def _say(
-        self, told: dict[str, Any], *, problems: Iterable[Problem] = (), cause: BaseException | None = None
-    ) -> None:
+    def _say(self, told: dict[str, Any], *, cause: BaseException | None = None) -> None:
         told["message"] = self._safe(told["message"])
         trace = self._trace(cause) if cause is not None and self.verbose else []
         if self._as_json:
+            import json
+
             if trace:
                 told["traceback"] = trace
             self._screen.err(json.dumps({"version": VERSION, "error": told}))
             return
         first, *more = told["message"].splitlines() or [""]
         self._screen.err(first, label="error:", style=RED)
-        for line in (*more, *map(str, problems), *told["hint"].splitlines()):
-            self._screen.err(f"  {line}")
-        for line in trace:
+        for line in more:
+            self._more(line, of_a_list=bool(told["problems"]))
+        for line in (*map("  {}".format, told["hint"].splitlines()), *trace):
             self._screen.err(line)
+
+    def _more(self, line: str, *, of_a_list: bool) -> None:
+        """A further line of a message, which may be one problem of several."""
+        if not of_a_list:
+            self._screen.err(f"  {line}")
+        elif line.startswith("warning: "):
+            self._screen.err(line.removeprefix("warning: "), label="warning:", style=YELLOW)
+        else:
+            self._screen.err(line, label="error:", style=RED)
 
     def _trace(self, cause: BaseException) -> list[str]:
         from traceback import format_exception

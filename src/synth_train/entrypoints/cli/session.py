@@ -12,30 +12,30 @@ import msgspec
 
 from synth_train.adapters.console.events import Events
 from synth_train.adapters.console.transcript import Transcript
+from synth_train.domain.model.moments import ConfigFailed, Moment
 from synth_train.entrypoints.cli.report import VERSION, Report
 from synth_train.entrypoints.cli.standing import Standing
+from synth_train.entrypoints.wiring import App, build_app
 from synth_train.ports.progress import ProgressPort
 
 if TYPE_CHECKING:
     from synth_train.adapters.console.screen import Screen
-    from synth_train.entrypoints.wiring import App
 
-Build = Callable[[ProgressPort], "App"]
+Build = Callable[[ProgressPort], App]
 
 
 class Session:
     """One run of one command."""
 
-    def __init__(self, args: Namespace, screen: Screen, report: Report, build: Build) -> None:
+    def __init__(self, args: Namespace, screen: Screen, report: Report, build: Build | None) -> None:
         self.args = args
         self.screen = screen
         self.report = report
         self._events = Events(screen) if args.output == "json" else None
-        standing = Standing(self._events or Transcript(screen, monotonic=time.monotonic))
-        self.app = build(standing)
-        report.secrets = lambda: self.app.secrets(standing.env_files)
-        if args.command in ("train", "jobs"):
-            report.standing = standing
+        shown = _Announcing(self._events or Transcript(screen, monotonic=time.monotonic), report)
+        report.standing = self.progress = Standing(shown, creates=args.command == "train")
+        self.app = (build or build_app)(self.progress)
+        report.secrets = lambda: self.app.secrets(self.progress.env_files)
 
     @property
     def as_json(self) -> bool:
@@ -47,6 +47,20 @@ class Session:
         head = {"version": VERSION, "command": _name(self.args), "exit_code": code}
         warnings = self._events.warnings if self._events else []
         self.screen.data(msgspec.json.encode({**head, **fields, "warnings": warnings}) + b"\n")
+
+
+class _Announcing(ProgressPort):
+    """Reports what is wrong with one of several configs as soon as it is known, and hands all else on."""
+
+    def __init__(self, inner: ProgressPort, report: Report) -> None:
+        self._inner = inner
+        self._report = report
+
+    def tell(self, moment: Moment) -> None:
+        if isinstance(moment, ConfigFailed):
+            self._report.error(moment.error, config=moment.config)
+        else:
+            self._inner.tell(moment)
 
 
 def command(args: Namespace) -> Callable[[Session], int]:

@@ -25,8 +25,9 @@ from synth_train.ports.progress import ProgressPort
 class Standing(ProgressPort):
     """ProgressPort that hands every moment on, and keeps what a person must know when the run ends here."""
 
-    def __init__(self, inner: ProgressPort) -> None:
+    def __init__(self, inner: ProgressPort, *, creates: bool) -> None:
         self._inner = inner
+        self._creates = creates
         self._base = ""
         self.env_files: tuple[Path, ...] = ()
         """Those that values came from."""
@@ -67,7 +68,7 @@ class Standing(ProgressPort):
         self._inner.tell(moment)
 
     def last_words(self) -> tuple[str, str]:
-        """What is so, and what to do about it."""
+        """What is so, and what to do about it; nothing for a command that creates no job and watches none."""
         if self._job is not None and self._over:
             return f"job {self._job} had ended", ""
         if self._job is not None and self._started:
@@ -82,6 +83,8 @@ class Standing(ProgressPort):
                 f"the job may have been created (Idempotency-Key {self._key})",
                 "Run the same command again: it asks under the same key, so that there is one job at most.",
             )
+        if not self._creates:
+            return "", ""
         of = f" for {self._config}" if self._config else ""
         return f"no job was created{of}", "Run the same command again to go on."
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from synth_train.domain.model.config.findings import UnknownKeys
 from synth_train.domain.model.jobs import IdempotencyKey, Kind
-from synth_train.domain.usecases.train import ConfigResult, TrainRequest, UnknownKeys
+from synth_train.domain.usecases.batch import ConfigResult
+from synth_train.domain.usecases.train import TrainRequest
 from synth_train.entrypoints.cli.report import described
 from synth_train.entrypoints.exit_codes import exit_code_of
 

@@ -1,0 +1,222 @@
+"""The options: what they are called, what they take, what is said when they are wrong."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from synth_train.domain.model.errors import UsageError
+from synth_train.entrypoints.cli.parser import parse, wants_json
+
+TRAIN = ["train", "--config", "sft.toml"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [
+        ("--idem", "--idempotency"),
+        ("--example", "--examples"),
+        ("--poll-t", "--poll-timeout"),
+        ("--no-pol", "--no-poll"),
+        ("--dat", "--dataset"),
+        ("--env", "--env-file"),
+        ("--confi", "--config"),
+        ("--dataest", "--dataset"),
+        ("--idempotency-key=K", "--idempotency"),
+        ("--poll-", "--poll-timeout or --poll-interval"),
+    ],
+)
+def test_a_misspelt_option_is_named_with_the_right_one(typed: str, near: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse([*TRAIN, typed, "x"])
+
+    assert str(refused.value) == f"there is no option {typed.partition('=')[0]}; did you mean {near}?"
+    assert refused.value.hint == "`synth-ai train --help` lists what there is."
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([], "name a command: train, config, data, jobs"),
+        (["config"], "the following arguments are required: ACTION"),
+        (["data", "check"], "the following arguments are required: FILE"),
+        (["jobs", "watch"], "the following arguments are required: JOB"),
+        ([*TRAIN, "extra"], "unexpected argument: extra"),
+        ([*TRAIN, "--xyzzy"], "there is no option --xyzzy"),
+        ([*TRAIN, "--config"], "--config: expected one argument"),
+        ([*TRAIN, "--dataset="], "--dataset: must not be empty"),
+        ([*TRAIN, "--env-file", ""], "--env-file: must not be empty"),
+        ([*TRAIN, "--backend="], "--backend: must not be empty"),
+        ([*TRAIN, "--examples", "0"], "--examples: must be a whole number above 0, not '0'"),
+        ([*TRAIN, "--examples", "1.5"], "--examples: must be a whole number above 0, not '1.5'"),
+        ([*TRAIN, "--idempotency="], "--idempotency: an idempotency key is 1 to 255 printable ASCII characters"),
+        ([*TRAIN, "--idempotency", "a\nb"], "--idempotency: an idempotency key is 1 to 255 printable ASCII characters"),
+        ([*TRAIN, "--idempotency", "clé"], "--idempotency: an idempotency key is 1 to 255 printable ASCII characters"),
+        ([*TRAIN, "--strict", "--allow-unknown"], "--allow-unknown: not allowed with argument --strict"),
+        ([*TRAIN, "--dry-run=yes"], "--dry-run: ignored explicit argument 'yes'"),
+    ],
+)
+def test_what_cannot_be_is_said_with_the_option_as_typed(args: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse(args)
+
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize("option", ["--poll-timeout", "--poll-interval"])
+@pytest.mark.parametrize("value", ["abc", "nan", "-1", "inf", "0", "", "1e9"])
+def test_a_duration_is_positive_and_finite(option: str, value: str) -> None:
+    with pytest.raises(UsageError, match=option):
+        parse([*TRAIN, option, value])
+
+
+def test_a_wrong_choice_names_the_right_ones() -> None:
+    with pytest.raises(UsageError, match=r"--type: invalid choice: 'gspo' .*auto.*rl.*sft"):
+        parse([*TRAIN, "--type", "gspo"])
+
+
+def test_what_is_left_out_has_the_defaults_of_the_doc_page() -> None:
+    args = parse(["train"])
+
+    assert (args.poll, args.poll_timeout, args.poll_interval) == (True, 3600.0, 5.0)
+    assert (args.config, args.env_file, args.set) == ([], [], [])
+    assert (args.type, args.output, args.allow_experimental, args.idempotency) == ("auto", "human", None, None)
+    switches = (args.dry_run, args.new, args.mint, args.strict, args.allow_unknown, args.insecure_http, args.verbose)
+    assert not any(switches)
+
+
+def test_every_option_reaches_its_place() -> None:
+    typed = (
+        "train --config a --config=b --type rl --env-file e --env-file=f --task-url T --dataset D --backend B --model M"
+        " --no-allow-experimental --idempotency K --dry-run --no-poll --poll-timeout 1 --poll-interval 0.5 --examples 3"
+        " --set x=1 --set y=2 --strict --output json --new --mint --insecure-http -v"
+    )
+    args = parse(typed.split())
+
+    given = {name: value for name, value in vars(args).items() if name != "parser"}
+    assert given == {
+        "command": "train",
+        "config": ["a", "b"],
+        "type": "rl",
+        "env_file": ["e", "f"],
+        "task_url": "T",
+        "dataset": "D",
+        "backend": "B",
+        "model": "M",
+        "allow_experimental": False,
+        "idempotency": "K",
+        "dry_run": True,
+        "poll": False,
+        "poll_timeout": 1.0,
+        "poll_interval": 0.5,
+        "examples": 3,
+        "set": ["x=1", "y=2"],
+        "strict": True,
+        "allow_unknown": False,
+        "output": "json",
+        "new": True,
+        "mint": True,
+        "insecure_http": True,
+        "verbose": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("argv", "wanted"),
+    [
+        (["train", "--output=json", "--idem"], True),
+        (["train", "--output", "json"], True),
+        (["train", "--output", "human"], False),
+        (["json", "--output"], False),
+    ],
+)
+def test_json_is_seen_on_a_command_line_that_is_wrong_elsewhere(argv: list[str], wanted: bool) -> None:
+    assert wants_json(argv) is wanted
+
+
+def shown(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    with pytest.raises(SystemExit) as answered:
+        parse(args)
+    assert not answered.value.code
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [],
+        ["train"],
+        ["config"],
+        ["config", "check"],
+        ["config", "schema"],
+        ["data"],
+        ["data", "check"],
+        ["jobs"],
+        ["jobs", "show"],
+        ["jobs", "watch"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_every_command_has_help_that_fits_on_a_screen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: list[str], option: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    text = shown(capsys, *command, option)
+
+    assert text.startswith(f"usage: {' '.join(['synth-ai', *command])}")
+    assert max(map(len, text.splitlines())) <= 100
+    assert text.isascii()
+
+
+def test_the_help_of_train_explains_every_option_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    options = shown(capsys, "train", "--help").partition("examples:")[0].partition("what to train:")[2]
+
+    explained = [line for line in options.splitlines() if line.startswith(" ")]
+    # One option is too long for its name and its explanation to stand on one line.
+    names = [line for line in explained if line.startswith("  -")]
+    assert len(explained) == len(names) + 1
+    assert [name for name in names if len(re.split(r"\s{2,}", name.strip())) < 2] == [
+        "  --allow-experimental, --no-allow-experimental"
+    ]
+
+
+def test_the_help_of_train_ends_with_examples_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, "train", "--help")
+
+    codes = text[text.index("exit codes:") :]
+    assert text.index("examples:") < text.index("exit codes:")
+    for code in (*range(10), 130, 141, 143):
+        assert re.search(rf"^  {code} +\w", codes, re.MULTILINE)
+
+
+@pytest.mark.parametrize("columns", ["abc", "0", ""])
+def test_a_terminal_without_a_width_has_one_all_the_same(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+
+    assert "exit codes:" in shown(capsys, "train", "--help")
+
+
+@pytest.mark.parametrize("command", [["--version"], ["train", "--version"]], ids=" ".join)
+def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+    assert re.fullmatch(r"synth-ai \d+\S*\n", shown(capsys, *command))
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from synth_train.__main__ import main; main(['train', '--help']);"
+        "print(*sorted(sys.modules), file=sys.stderr)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.split()
+
+    ours = {name for name in loaded if name.startswith("synth_train")}
+    assert not {name for name in ours if name.startswith(("synth_train.domain", "synth_train.ports"))}
+    assert not {"msgspec", "requests", "rich", "tenacity", "nacl", "dotenv", "tomli", "shutil", "json"} & set(loaded)
