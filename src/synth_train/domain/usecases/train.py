@@ -31,7 +31,7 @@ from synth_train.domain.model.moments import (
 )
 from synth_train.domain.model.plan import Plan, TaskUrl, secrets_in
 from synth_train.domain.model.secret import Secret
-from synth_train.domain.model.settings import API_KEY, ENVIRONMENT_KEY, ENVIRONMENT_KEY_IN_FILES, TASK_URL, Variables
+from synth_train.domain.model.settings import API_KEY, ENVIRONMENT_KEY, TASK_URL, Variables
 from synth_train.domain.model.specs import not_sent, request_of
 from synth_train.domain.model.task_app import TaskAppKeys
 from synth_train.domain.usecases.batch import Batch, ConfigResult, Turn
@@ -39,7 +39,7 @@ from synth_train.domain.usecases.check_dataset import CheckDataset
 from synth_train.domain.usecases.check_task_app import CheckTaskApp
 from synth_train.domain.usecases.choose import ChooseConfig
 from synth_train.domain.usecases.keys import ResolveKeys
-from synth_train.domain.usecases.mint import MintEnvironmentKey, publish_environment_key
+from synth_train.domain.usecases.mint import MintEnvironmentKey, PatientVault, publish_environment_key
 from synth_train.domain.usecases.plan import Choices, PlanConfig, settle_task_url
 from synth_train.domain.usecases.submit import READY_INTERVAL, PreparedJob, SubmitJob, SubmitOptions, may_pass
 from synth_train.domain.usecases.watch import WatchJob
@@ -199,7 +199,7 @@ class _Run:
         )
 
     def _chosen(self) -> str:
-        return ChooseConfig(configs=self._ports.configs, prompt=self._ports.prompt)(self._request.kind).shown
+        return str(ChooseConfig(configs=self._ports.configs, prompt=self._ports.prompt)(self._request.kind))
 
     def _refuse_idle_options(self, batch: Batch) -> None:
         """An option for a kind of config that is not there would be passed over in silence."""
@@ -225,7 +225,7 @@ class _Run:
         if not (self._request.embedded or self._request.dry_run):
             needed.append((API_KEY,))
         if rl and not self._request.dry_run:
-            needed.append((ENVIRONMENT_KEY, *ENVIRONMENT_KEY_IN_FILES))
+            needed.append((ENVIRONMENT_KEY,))
         if any(plan.task_url is None for plan in rl):
             needed.append(TASK_URL)
         return self._keys.variables(
@@ -354,13 +354,14 @@ class _Run:
         return training, validation
 
     def _check_task_app(self, plan: Plan, backend: Backend, variables: Variables) -> None:
+        vault = PatientVault(backend, self._ports.patience, self._ports.progress)
         if self._environment_keys is None:
             self._environment_keys = self._keys.environment_key(variables) or MintEnvironmentKey(
                 keys=self._keys,
                 sealer=self._ports.sealer,
                 entropy=self._ports.entropy,
                 progress=self._ports.progress,
-            )(backend, variables, replace=self._request.mint)
+            )(vault, variables, replace=self._request.mint)
         keys = self._environment_keys
         check = CheckTaskApp(
             backend=backend,
@@ -372,7 +373,7 @@ class _Run:
         check(
             cast("TaskUrl", plan.task_url).url,
             keys,
-            publish=lambda: publish_environment_key(backend, self._ports.sealer, keys.primary),
+            publish=lambda: publish_environment_key(vault, self._ports.sealer, keys.primary),
         )
 
     def _tell_not_sent(self, plan: Plan, *, takes_config: bool) -> None:
