@@ -6,6 +6,7 @@ import base64
 import re
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -20,6 +21,7 @@ from synth_train.domain.model.errors import (
     BackendRefused,
     BackendUnreachable,
     CredentialsError,
+    NotKnown,
     NotOffered,
     TrainingError,
     UnexpectedReply,
@@ -134,13 +136,9 @@ class HttpBackend(Backend):
     def upload(self, upload: Upload) -> FileId:
         """See `BackendPort.upload`."""
         url = f"{self._base}/files"
-        stream = upload.open()
-        try:
-            form = Form({"purpose": upload.purpose}, upload.filename, stream, upload.size)
+        with closing(Form({"purpose": upload.purpose}, upload.filename, upload.open(), upload.size)) as form:
             headers = self._headers(content_type=form.content_type)
             reply = self._told("POST", url, lambda: self._session.upload(url, headers, Body(form, form.size)))
-        finally:
-            stream.close()
         return self._read(reply, file_id_in)
 
     def file(self, file_id: FileId) -> FileState:
@@ -323,8 +321,14 @@ def _place(reply: Reply) -> str:
 
 
 def _segment(id: str) -> str:
-    """An id as one segment of a path. Two dots alone would be taken for the parent, whoever encodes them."""
-    return quote(id, safe="") if id.strip(".") else id.replace(".", "%2E")
+    """An id as one segment of a path.
+
+    Raises:
+        NotKnown: it would be another path, however it is encoded.
+    """
+    if id in ("", ".", ".."):
+        raise NotKnown(f"{id!r} is no id of a file or a job")
+    return quote(id, safe="")
 
 
 def _presence_in(body: object) -> bool:

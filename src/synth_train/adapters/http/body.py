@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import PurePath
 
 from urllib3.fields import RequestField
@@ -76,19 +76,25 @@ class Form(Readable):
         tail = f"\r\n--{boundary}--\r\n".encode()
         self.content_type = f"multipart/form-data; boundary={boundary}"
         self.size = len(head) + size + len(tail)
-        self._segments: list[Readable] = [io.BytesIO(head), _Exactly(file, size), io.BytesIO(tail)]
+        self._file = file
+        self._segments: list[Callable[[int], bytes]] = [
+            io.BytesIO(head).read,
+            _Exactly(file, size).read,
+            io.BytesIO(tail).read,
+        ]
 
     def read(self, size: int = -1, /) -> bytes:
         """The next bytes, of one segment only: blocks of the file are passed on as they are."""
         while self._segments:
-            block = self._segments[0].read(size)
+            block = self._segments[0](size)
             if block:
                 return block
             self._segments.pop(0)
         return b""
 
     def close(self) -> None:
-        """Nothing to do: whoever opened the file closes it."""
+        """Close the file."""
+        self._file.close()
 
 
 def content_type_of(filename: str) -> str:
@@ -96,13 +102,13 @@ def content_type_of(filename: str) -> str:
     return _TYPES.get(PurePath(filename).suffix.lower(), "application/octet-stream")
 
 
-class _Exactly(Readable):
+class _Exactly:
     """So many bytes as were announced, whatever has become of the file since."""
 
     def __init__(self, stream: Readable, size: int) -> None:
         self._stream, self._left = stream, size
 
-    def read(self, size: int = -1, /) -> bytes:
+    def read(self, size: int) -> bytes:
         block = self._stream.read(self._left if size < 0 else min(size, self._left))
         if self._left and not block:
             raise InvalidDataset(
@@ -111,9 +117,6 @@ class _Exactly(Readable):
             )
         self._left -= len(block)
         return block
-
-    def close(self) -> None:
-        self._stream.close()
 
 
 def _head(name: str, *, filename: str | None = None, content_type: str | None = None) -> str:

@@ -80,7 +80,7 @@ class Session:
     """Requests to one service, over connections that are kept. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        self._requests = requests.Session()
+        self._requests = _Requests()
         self._requests.trust_env = False
         self._requests.cookies.set_policy(DefaultCookiePolicy(allowed_domains=()))
         self._requests.headers["User-Agent"] = f"synth-train/{_version()}"
@@ -131,7 +131,7 @@ class Session:
     ) -> Reply:
         # The first time-out holds for the connection and for each block that is sent, the second for each that comes.
         proxies = {} if is_loopback(urlsplit(url).hostname or "") else get_environ_proxies(url)
-        proxy = select_proxy(url, proxies)
+        proxy = _checked(select_proxy(url, proxies))
         try:
             with self._requests.request(
                 method,
@@ -162,6 +162,14 @@ class Session:
             location=_location(url, response),
             cut=cut,
         )
+
+
+class _Requests(requests.Session):
+    """A session that leaves redirects alone. The library looks at where they point even when it is not to follow,
+    reads such a reply to its end, and fails over an address that is none."""
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        return None
 
 
 class _Adapter(HTTPAdapter):
@@ -204,6 +212,21 @@ def _within(seconds: float, call: Callable[[], T], *, overrun: Callable[[], bool
         return outcome.result(seconds)
     except concurrent.futures.TimeoutError:
         raise NoReply(Trouble.TIMED_OUT, f"after {seconds:g} s", sent=overrun()) from None
+
+
+def _checked(proxy: str | None) -> str | None:
+    """`proxy`, if it is an address: of some that are none the library makes a TypeError."""
+    if proxy is None:
+        return None
+    try:
+        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        _ = parts.port
+        readable = bool(parts.hostname)
+    except ValueError:
+        readable = False
+    if not readable:
+        raise NoReply(Trouble.PROXY, "its address cannot be read", proxy=without_credentials(proxy), sent=False)
+    return proxy
 
 
 def _certificates(url: str) -> str | bool:
