@@ -140,9 +140,8 @@ def test_a_rejected_file_can_be_uploaded_again_as_a_new_one(side: Side) -> None:
 
 @pytest.mark.parametrize("file_id", ["file_0", "a/../b", "..", "a?b#c", "a%2Fb", "ü \r\n"])
 def test_a_file_that_is_not_there_is_not_known(backend: Backend, file_id: str) -> None:
-    with pytest.raises(NotKnown) as caught:
+    with pytest.raises(NotKnown):
         backend.file(FileId(file_id))
-    assert caught.value.status == 404
 
 
 def test_a_file_of_somebody_else_is_not_known(side: Side) -> None:
@@ -289,9 +288,8 @@ def test_a_failed_job_says_why(side: Side) -> None:
 
 @pytest.mark.parametrize("job_id", ["job_0", "a/../b", "..", "a?b#c", "a%2Fb", "ü \r\n"])
 def test_a_job_that_is_not_there_is_not_known(backend: Backend, job_id: str) -> None:
-    with pytest.raises(NotKnown) as caught:
+    with pytest.raises(NotKnown):
         backend.job(Kind.RL, JobId(job_id))
-    assert caught.value.status == 404
 
 
 def test_a_job_of_somebody_else_is_not_known(side: Side) -> None:

@@ -103,6 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
         except Refusal as no:
             reply = refused(no)
         except TimeoutError:
+            self.close_connection = True
             reply = refused(Refusal(408, "stalled", f"nothing came for {STALL:.0f} s"))
         except ConnectionError:
             self.close_connection = True
@@ -140,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, reply: Reply) -> None:
         content = msgspec.json.encode(reply.body)
         try:
-            while 0 < self._left <= _BLOCK:
+            while 0 < self._left <= _BLOCK and not self.close_connection:
                 self._read(_BLOCK)
             self.close_connection = self.close_connection or self._left > 0
             self.send_response(reply.status)
