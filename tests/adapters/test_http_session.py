@@ -324,7 +324,7 @@ def test_a_time_limit_is_for_the_whole_reply_and_not_for_each_byte(session: Sess
 
     assert error.trouble is Trouble.TIMED_OUT
     assert error.sent
-    assert took < 2.0
+    assert took < 10.0
 
 
 def test_a_reply_without_end_is_not_read_to_its_end(session: Session) -> None:

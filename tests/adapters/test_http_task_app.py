@@ -99,7 +99,7 @@ def test_an_app_that_drips_is_given_up_in_time() -> None:
         took = time.monotonic() - began
 
     assert (found.trouble, found.detail) == (Trouble.TIMED_OUT, "after 0.4 s")
-    assert took < 2.0
+    assert took < 10.0
 
 
 @pytest.mark.parametrize("url", ["task.example", "http://user:fake-url-password@", "http://h:port", "http://h/\n"])
