@@ -17,7 +17,7 @@ import tempfile
 import zipfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -36,8 +36,8 @@ TASK_URL = "https://task.example"
 BACKEND = "https://backend.example/api"
 
 
-class AnyFile(DatasetPort):
-    """Every file is there: only the configs are looked at here."""
+class AnyFile:
+    """So much of a DatasetPort as plans need; every file is there, since only the configs are looked at here."""
 
     def locate(self, name: str, *, beside: Path | None) -> Located:
         path = (beside or Path("/data")) / name
@@ -104,14 +104,15 @@ def readable(raw: bytes, name: str, counts: Counter[str]) -> ConfigDocument | No
 
 def plan_of(document: ConfigDocument) -> Plan:
     """Plan it as RL when it has no dataset to give, else as SFT, or let the file say."""
+    plan_config = PlanConfig(datasets=cast("DatasetPort", AnyFile()))
     choices = Choices(task_url=TASK_URL, dataset="rows.jsonl", gate=Gate(open=True))
     try:
-        return PlanConfig(datasets=AnyFile())(document, choices)
+        return plan_config(document, choices)
     except InvalidConfig as error:
         if "cannot tell whether" not in str(error):
             raise
     kind = Kind.SFT if "job" in document.table else Kind.RL
-    return PlanConfig(datasets=AnyFile())(document, msgspec.structs.replace(choices, kind=kind))
+    return plan_config(document, msgspec.structs.replace(choices, kind=kind))
 
 
 def compared(plan: Plan, config: Path, scratch: Path) -> str:

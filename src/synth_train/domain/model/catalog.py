@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -102,16 +102,6 @@ class Gate(Struct, frozen=True):
     """Whether they are allowed."""
     also: frozenset[str] = frozenset()
     """Ids that are experimental besides those the catalogue marks, casefolded."""
-
-    @classmethod
-    def of(cls, flag: bool | None, variables: Mapping[str, str]) -> Gate:
-        """The gate as an option and the environment set it; the option, given either way, beats `SDK_EXPERIMENTAL`.
-
-        `SDK_EXPERIMENTAL_MODELS` is a comma list of further experimental ids (wire-contract §5.1).
-        """
-        allowed = variables.get("SDK_EXPERIMENTAL", "").strip().casefold() in ("1", "true", "yes", "on")
-        extra = (part.strip().casefold() for part in variables.get("SDK_EXPERIMENTAL_MODELS", "").split(","))
-        return cls(open=allowed if flag is None else flag, also=frozenset(filter(None, extra)))
 
     def covers(self, model: Model) -> bool:
         """Whether `model` counts as experimental."""

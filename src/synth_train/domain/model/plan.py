@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from synth_train.domain.model.addresses import address, without_credentials
 from synth_train.domain.model.jobs import Kind
 from synth_train.domain.model.places import KeyPath, Place, Problem, dotted
 from synth_train.domain.model.secret import WINDOW, Secret, redact
@@ -16,9 +16,6 @@ from synth_train.domain.model.secret import WINDOW, Secret, redact
 if TYPE_CHECKING:
     from synth_train.domain.model.config.rl import RlConfig
     from synth_train.domain.model.config.sft import SftConfig
-
-
-_HOST = re.compile(r"(?:[^\s:\[\]]+|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?")
 
 
 class TaskUrl(Struct, frozen=True):
@@ -31,16 +28,12 @@ class TaskUrl(Struct, frozen=True):
     @property
     def fault(self) -> str | None:
         """Why no task app can be there, in words that do not repeat the address: it may hold a password."""
-        scheme, found, rest = self.url.partition("://")
-        if not found or scheme.lower() not in ("http", "https"):
-            return "the address of a task app begins with http:// or https://"
-        host, _, path = rest.partition("/")
-        if "@" in host:
+        if without_credentials(self.url) != self.url:
             return "take the user name and password out: they would be sent to the backend and shown"
-        if any(sign in rest for sign in "?#"):
-            return "the address of a task app ends with its path, without ? and #"
-        if not _HOST.fullmatch(host) or any(sign.isspace() for sign in path):
-            return "this is no address: there is no host in it, or a blank"
+        try:
+            address(self.url)
+        except ValueError as error:
+            return f"the address {error}"
         return None
 
     def same_as(self, other: TaskUrl) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from synth_train.domain.model.config.algorithm import kind_of
 from synth_train.domain.model.errors import UsageError
 from synth_train.domain.model.jobs import Kind
-from synth_train.ports.config_source import ConfigDocument, ConfigSourcePort
+from synth_train.ports.config_source import ConfigSourcePort
 from synth_train.ports.prompt import PromptPort
 
 _REMEDY = "--config FILE"
@@ -20,8 +21,8 @@ class ChooseConfig:
     configs: ConfigSourcePort
     prompt: PromptPort
 
-    def __call__(self, kind: Kind | None = None) -> ConfigDocument:
-        """The config that was picked; it is remembered for the next time.
+    def __call__(self, kind: Kind | None = None) -> Path:
+        """The config that was picked, relative to the working directory; it is remembered for the next time.
 
         Args:
             kind: only configs of this kind are offered; None for both.
@@ -45,7 +46,7 @@ class ChooseConfig:
             raise UsageError("no config was chosen, so nothing was done", hint=f"Name one with {_REMEDY}.")
         document, _ = offered[chosen]
         self.configs.remember(document.path)
-        return document
+        return Path(document.shown)
 
     def _nothing(self, kind: Kind | None) -> str:
         what = "training configs" if kind is None else f"{kind.value.upper()} configs"
