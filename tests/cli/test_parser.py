@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from synth_train.domain.model.errors import UsageError
-from synth_train.entrypoints.cli.parser import parse, wants_json
+from synth_train.entrypoints.cli.parser import Answered, parse, wants_json
 
 TRAIN = ["train", "--config", "sft.toml"]
 
@@ -137,11 +137,10 @@ def test_json_is_seen_on_a_command_line_that_is_wrong_elsewhere(argv: list[str],
     assert wants_json(argv) is wanted
 
 
-def shown(capsys: pytest.CaptureFixture[str], *args: str) -> str:
-    with pytest.raises(SystemExit) as answered:
+def shown(*args: str) -> str:
+    with pytest.raises(Answered) as answered:
         parse(args)
-    assert not answered.value.code
-    return capsys.readouterr().out
+    return answered.value.text
 
 
 @pytest.mark.parametrize(
@@ -162,21 +161,19 @@ def shown(capsys: pytest.CaptureFixture[str], *args: str) -> str:
 )
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_every_command_has_help_that_fits_on_a_screen(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: list[str], option: str
+    monkeypatch: pytest.MonkeyPatch, command: list[str], option: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    text = shown(capsys, *command, option)
+    text = shown(*command, option)
 
     assert text.startswith(f"usage: {' '.join(['synth-ai', *command])}")
     assert max(map(len, text.splitlines())) <= 100
     assert text.isascii()
 
 
-def test_the_help_of_train_explains_every_option_in_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_help_of_train_explains_every_option_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    options = shown(capsys, "train", "--help").partition("examples:")[0].partition("what to train:")[2]
+    options = shown("train", "--help").partition("examples:")[0].partition("what to train:")[2]
 
     explained = [line for line in options.splitlines() if line.startswith(" ")]
     # One option is too long for its name and its explanation to stand on one line.
@@ -187,8 +184,8 @@ def test_the_help_of_train_explains_every_option_in_one_line(
     ]
 
 
-def test_the_help_of_train_ends_with_examples_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
-    text = shown(capsys, "train", "--help")
+def test_the_help_of_train_ends_with_examples_and_exit_codes() -> None:
+    text = shown("train", "--help")
 
     codes = text[text.index("exit codes:") :]
     assert text.index("examples:") < text.index("exit codes:")
@@ -197,17 +194,15 @@ def test_the_help_of_train_ends_with_examples_and_exit_codes(capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("columns", ["abc", "0", ""])
-def test_a_terminal_without_a_width_has_one_all_the_same(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: str
-) -> None:
+def test_a_terminal_without_a_width_has_one_all_the_same(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
     monkeypatch.setenv("COLUMNS", columns)
 
-    assert "exit codes:" in shown(capsys, "train", "--help")
+    assert "exit codes:" in shown("train", "--help")
 
 
 @pytest.mark.parametrize("command", [["--version"], ["train", "--version"]], ids=" ".join)
-def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
-    assert re.fullmatch(r"synth-ai \d+\S*\n", shown(capsys, *command))
+def test_the_version_is_that_of_the_distribution(command: list[str]) -> None:
+    assert re.fullmatch(r"synth-ai \d+\S*\n", shown(*command))
 
 
 def test_help_loads_nothing_heavy() -> None:

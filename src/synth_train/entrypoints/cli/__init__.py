@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from synth_train.adapters.console.screen import OutputClosed, Screen
-from synth_train.entrypoints.cli.parser import parse, wants_json
+from synth_train.entrypoints.cli.parser import Answered, parse, wants_json
 from synth_train.entrypoints.cli.report import Report
 from synth_train.entrypoints.cli.signals import Interrupted, Signals
 from synth_train.entrypoints.exit_codes import ExitCode
@@ -45,8 +45,9 @@ def _run(argv: Sequence[str], screen: Screen, build: Build | None) -> int:
         from synth_train.entrypoints.cli.session import Session, command
 
         return command(args)(Session(args, screen, report, build))
-    except SystemExit as answered:
-        return int(answered.code or 0)
+    except Answered as answered:
+        screen.data(answered.text.encode())
+        return ExitCode.OK
     except Interrupted as stop:
         return report.interruption(stop.exit_code)
     except OutputClosed:

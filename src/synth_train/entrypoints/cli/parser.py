@@ -37,12 +37,20 @@ LONGEST_TIME = 1e9
 """Seconds; more than anybody waits, and less than any clock can count."""
 
 
+class Answered(Exception):
+    """There is nothing to do but to show `text`."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The options of one command: `command` (with `action`, where a command has several) and what belongs to it.
 
     Raises:
         UsageError: an option that does not exist (with the near name), a value that cannot be, something missing.
-        SystemExit: `--help` or `--version` has been answered.
+        Answered: `--help` or `--version` was asked for.
     """
     parser = _parser()
     if not argv:
@@ -82,7 +90,7 @@ def _train(parser: _Parser) -> None:
     _describe(
         parser,
         usage=f"{PROG} train [--config FILE]... [options]",
-        description=f"{_sentence(COMMANDS['train'])} Several run one after the other.",
+        description=f"{_sentence(COMMANDS['train'])} Several take turns.",
         epilog=f"{EXAMPLES}\n{_exit_codes()}",
     )
     what = parser.add_argument_group("what to train")
@@ -247,7 +255,7 @@ def _general(parser: _Parser, *, output: bool = True) -> None:
 
 def _info(group: argparse._ActionsContainer) -> None:
     group.add_argument("--version", action=_Version, help="print the version")
-    group.add_argument("-h", "--help", action="help", help="print this help")
+    group.add_argument("-h", "--help", action=_ShowHelp, help="print this help")
 
 
 def _describe(parser: _Parser, *, usage: str, description: str, epilog: str | None = None) -> None:
@@ -349,16 +357,24 @@ class _Parser(argparse.ArgumentParser):
         _misused(message.removeprefix("argument "), self)
 
 
-class _Version(argparse.Action):
-    """Looks the version up when it is asked for: reading the metadata takes longer than all else here."""
+class _Answer(argparse.Action):
+    """An option that is answered at once."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
 
+
+class _ShowHelp(_Answer):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        raise Answered(parser.format_help())
+
+
+class _Version(_Answer):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        # Looked up now: reading the metadata takes longer than all else here.
         from synth_train import __version__
 
-        parser.exit(message=f"{PROG} {__version__}\n")
+        raise Answered(f"{PROG} {__version__}\n")
 
 
 def _refuse(rest: Sequence[str], parser: argparse.ArgumentParser) -> NoReturn:
