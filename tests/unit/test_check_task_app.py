@@ -207,7 +207,7 @@ def test_a_key_that_the_app_refuses_is_what_the_message_is_about() -> None:
 
     error = stage.refused()
 
-    assert "401: unauthorised" in str(error)
+    assert str(error).endswith("401: unauthorised (asked with our...001)")
     assert "ENVIRONMENT_API_KEY" in error.hint
 
 

@@ -211,7 +211,7 @@ def _within(seconds: float, call: Callable[[], T], *, overrun: Callable[[], bool
     try:
         return outcome.result(seconds)
     except concurrent.futures.TimeoutError:
-        raise NoReply(Trouble.TIMED_OUT, f"after {seconds:g} s", sent=overrun()) from None
+        raise NoReply(Trouble.TIMED_OUT, f"after {round(seconds, 1):g} s", sent=overrun()) from None
 
 
 def _checked(proxy: str | None) -> str | None:

@@ -135,14 +135,15 @@ class CheckTaskApp:
                 waiting=self._waiting("look at the task app"),
             )
         except _Faulty as error:
-            remedy = error.fault.remedy
-            if error.fault.about_key and keys.aliases:
+            what, remedy = f"task app not healthy: {error.fault.what}", error.fault.remedy
+            if error.fault.about_key:
+                what += f" (asked with {', '.join(key.mask for key in keys.all)})"
                 remedy = self._fitting(ask, fault_of, task_url, keys) or remedy
-            raise TaskAppUnhealthy(f"task app not healthy: {error.fault.what}", hint=remedy) from None
+            raise TaskAppUnhealthy(what, hint=remedy) from None
 
     def _fitting(self, ask: _Ask, fault_of: _FaultOf, task_url: str, keys: TaskAppKeys) -> str:
-        """Try each key alone, for apps that look at one header only; what to do if one of them fits."""
-        for key in keys.all[:MOST_ALONE]:
+        """Try each of several keys alone, for apps that look at one header only; what to do if one of them fits."""
+        for key in keys.all[:MOST_ALONE] if keys.aliases else ():
             if fault_of(ask(task_url, TaskAppKeys(key), within=PROBE_TIME)) is None:
                 name = "ENVIRONMENT_API_KEY" if key == keys.primary else "one of ENVIRONMENT_API_KEY_ALIASES"
                 return (
