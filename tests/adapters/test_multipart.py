@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synth_train.adapters.serving.multipart import boundary_in, parts_in
@@ -33,6 +33,7 @@ FIELD = 'Content-Disposition: form-data; name="purpose"'
 FILE = 'Content-Disposition: form-data; name="file"; filename="train.jsonl"\r\nContent-Type: application/jsonl'
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from([b"\r\n", b"--", B, b"\r\n--", b"\r\n------", b"x", b"\0", b"\xff"]), max_size=12),
     st.integers(1, 40),

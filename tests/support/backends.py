@@ -18,6 +18,7 @@ from synth_train.domain.model.hosting import Owner
 from synth_train.domain.model.jobs import FileId, IdempotencyKey
 from synth_train.domain.model.secret import Secret
 from synth_train.ports.backend import Backend, Upload
+from synth_train.ports.hosting import Unsealer
 
 OUR_KEY = Secret("fake-synth-key-0001-abcdefgh")
 THEIR_KEY = Secret("fake-synth-key-0002-zyxwvuts")
@@ -38,10 +39,16 @@ class Side:
 
 
 @contextmanager
-def backend_side(kind: str, *, owners: frozenset[Owner] | None = None, takes_config: bool = False) -> Iterator[Side]:
+def backend_side(
+    kind: str,
+    *,
+    owners: frozenset[Owner] | None = None,
+    takes_config: bool = False,
+    unsealer: Unsealer | None = None,
+) -> Iterator[Side]:
     """A backend of that kind (`in-memory` or `http`), with a clock that stands still."""
     clock, task_app = ManualClock(), InMemoryTaskApp()
-    world = InMemoryHosting(clock=clock, task_app=task_app, owners=owners, takes_config=takes_config)
+    world = InMemoryHosting(clock=clock, task_app=task_app, owners=owners, takes_config=takes_config, unsealer=unsealer)
     if kind == "in-memory":
 
         def directly(key: Secret | None) -> Backend:

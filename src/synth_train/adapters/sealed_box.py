@@ -1,8 +1,9 @@
-"""libsodium's sealed box, by PyNaCl."""
+"""libsodium's sealed box, by PyNaCl: what clients seal with, and what a backend opens it with."""
 
 from __future__ import annotations
 
 from synth_train.domain.model.secret import Secret
+from synth_train.ports.hosting import Unsealer
 from synth_train.ports.sealer import LONGEST_SECRET, PUBLIC_KEY_BYTES, SealerPort
 
 
@@ -23,3 +24,25 @@ class SealedBoxSealer(SealerPort):
             return bytes(SealedBox(PublicKey(public_key)).encrypt(text))
         except CryptoError:
             raise ValueError("nothing can be sealed with this public key") from None
+
+
+class SealedBoxUnsealer(Unsealer):
+    """Unsealer for the holder of an X25519 private key, given as 64 hex digits."""
+
+    def __init__(self, private_key: Secret) -> None:
+        from nacl.encoding import HexEncoder
+        from nacl.public import PrivateKey
+
+        self._private_key = PrivateKey(private_key.reveal().encode(), HexEncoder)
+
+    def public_key(self) -> bytes:
+        return bytes(self._private_key.public_key)
+
+    def unseal(self, sealed: bytes) -> Secret:
+        from nacl.exceptions import CryptoError
+        from nacl.public import SealedBox
+
+        try:
+            return Secret(SealedBox(self._private_key).decrypt(sealed).decode())
+        except (CryptoError, TypeError, UnicodeDecodeError):
+            raise ValueError("this was not sealed with our public key, or holds no text") from None

@@ -186,7 +186,7 @@ class Trainer(Protocol):
         """Train, telling what happens. The generator's end is the job's success.
 
         The consumer writes down each happening when it comes, which also shows that the worker is alive: so `Tick`
-        comes when there is nothing to tell, every few seconds at least. Closing the generator is the request to stop:
+        comes when there is nothing to tell, at least every 3 s. Closing the generator is the request to stop:
         what was begun is let go of then, and soon.
 
         When `task.job.claims` is above 1, an earlier worker died; training goes on from the last complete checkpoint.

@@ -35,4 +35,7 @@ class ReadableUnsealer(Unsealer):
         head = _MARK + self._public_key
         if not sealed.startswith(head):
             raise ValueError("this was not sealed with the public key of this backend")
-        return Secret(sealed[len(head) :].decode())
+        try:
+            return Secret(sealed[len(head) :].decode())
+        except UnicodeDecodeError:
+            raise ValueError("what was sealed is no text") from None

@@ -31,9 +31,9 @@ DEAD_AFTER = 60.0
 MOST_CLAIMS = 4
 """The first, and three more for workers that died."""
 
-QUIET = 8.0
-"""Seconds without an event after which a running job tells that it is alive: followers give up on silence
-(wire-contract §4.2)."""
+QUIET = 5.0
+"""Seconds without an event after which a running job tells that it is alive, at the trainer's next `Tick`: followers
+want to hear something every 8 s (wire-contract §4.2)."""
 
 
 @dataclass(frozen=True, kw_only=True)
