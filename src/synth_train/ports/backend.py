@@ -53,6 +53,7 @@ class BackendPort(Protocol):
 
         Raises:
             BackendUnreachable: no reply came.
+            BackendBusy: it cannot say now.
         """
         ...
 
@@ -112,6 +113,7 @@ class TaskAppVerifier(Protocol):
         A refusal by status (400 and above) comes back as a `Verification` that is not ok, not as an error.
 
         Raises:
+            NotOffered: the backend does not verify task apps (404, 405).
             BackendBusy, UnexpectedReply, BackendUnreachable, KeyRefused: the question was not answered.
         """
         ...

@@ -260,8 +260,9 @@ class HttpBackend(Backend):
             return decoded(reply.content, self._secrets)
         except ValueError:
             kind = plain(reply.content_type) or "no content type"
+            shown = excerpt(reply.content, self._secrets) or "(empty)"
             raise UnexpectedReply(
-                f"{_place(reply)}, but the reply is no JSON ({kind}): {excerpt(reply.content, self._secrets)}",
+                f"{_place(reply)}, but the reply is no JSON ({kind}): {shown}",
                 hint=_WRONG_BACKEND,
                 status=reply.status,
             ) from None
@@ -292,18 +293,17 @@ class HttpBackend(Backend):
         if reply.location is None:
             return UnexpectedReply(f"{_place(reply)}, which is no answer", hint=_WRONG_BACKEND, status=reply.status)
         to = plain(redact(reply.location, self._secrets))
-        if reply.method == "GET" and same_origin(self._base, reply.location):
+        if reply.method == "POST":
+            why = "which is not followed, as no POST is"
+        elif same_origin(self._base, reply.location):
             why = f"which is one redirect too many after {MOST_REDIRECTS}"
         else:
-            why = "which is not followed: " + (
-                "a POST would become a GET" if reply.method == "POST" else "it is on another origin"
-            )
+            why = "which is not followed: it is on another origin"
         route = reply.url.removeprefix(self._base)
-        better = reply.location.removesuffix(route) if reply.location.endswith(route) else ""
+        better = f" to {to.removesuffix(route)}" if to.endswith(route) else ""
         return UnexpectedReply(
             f"{_place(reply)}, moved to {to}, {why}",
-            hint=f"Change the backend URL (--backend){f' to {plain(better)}' if better else ''}, if that is the place "
-            "where your key should go.",
+            hint=f"Change the backend URL (--backend){better}, if that is the place where your key should go.",
             status=reply.status,
         )
 

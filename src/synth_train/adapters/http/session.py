@@ -281,11 +281,6 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         yield from _causes(inner)
 
 
-def _trouble(causes: list[BaseException]) -> Trouble:
-    """The most telling of the causes, most telling first."""
-    return next((trouble for kinds, trouble in _TROUBLES if any(isinstance(c, kinds) for c in causes)), Trouble.OTHER)
-
-
 _TROUBLES: tuple[tuple[tuple[type[BaseException], ...], Trouble], ...] = (
     ((urllib3.exceptions.ProxyError, requests.exceptions.InvalidProxyURL), Trouble.PROXY),
     ((gaierror, urllib3.exceptions.NameResolutionError), Trouble.NAME),
@@ -294,6 +289,11 @@ _TROUBLES: tuple[tuple[tuple[type[BaseException], ...], Trouble], ...] = (
     ((TimeoutError, urllib3.exceptions.TimeoutError, requests.Timeout), Trouble.TIMED_OUT),
     ((ConnectionError, urllib3.exceptions.IncompleteRead, requests.exceptions.ChunkedEncodingError), Trouble.RESET),
 )
+
+
+def _trouble(causes: list[BaseException]) -> Trouble:
+    """The most telling of the causes, most telling first."""
+    return next((trouble for kinds, trouble in _TROUBLES if any(isinstance(c, kinds) for c in causes)), Trouble.OTHER)
 
 
 def _words(causes: list[BaseException]) -> str:
