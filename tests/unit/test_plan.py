@@ -152,7 +152,7 @@ def test_the_option_replaces_the_model_of_an_sft_config() -> None:
         ),
         (
             '[model]\nsource = "gpt-5"',
-            'train.toml:10: model.source: "gpt-5" is not in the catalogue; it holds Qwen3 models, such as"
+            'train.toml:10: model.source: "gpt-5" is not in the catalogue; it holds Qwen3 models, such as'
             " Qwen/Qwen3-4B",
         ),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -77,12 +78,12 @@ class TomlConfigs(ConfigSourcePort):
 
     def remember(self, path: Path) -> None:
         aside = self._memory.with_name(f".{_MEMORY}.{os.getpid()}")
-        try:
+        # A choice that cannot be remembered is made again next time; nothing is lost.
+        with suppress(OSError, ValueError):
             self._memory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            aside.write_bytes(msgspec.json.format(msgspec.json.encode({**self._remembered(), _LAST: str(path)})))
+            aside.write_bytes(msgspec.json.encode({**self._remembered(), _LAST: str(path)}))
             aside.replace(self._memory)
-        except (OSError, ValueError):
-            # A choice that cannot be remembered is made again next time; nothing is lost.
+        with suppress(OSError):
             aside.unlink(missing_ok=True)
 
     def _remembered(self) -> dict[str, object]:

@@ -26,7 +26,7 @@ TRAINING_TABLES = ("algorithm", "job", "training", "hyperparameters")
 """A TOML with one of these describes a training job; an evaluation may have everything else (design §4)."""
 
 _TRAINING_HEADER = re.compile(rb"""^[ \t\[]*["']?(?:%s)["']?[ \t]*[.\]=]""" % "|".join(TRAINING_TABLES).encode(), re.M)
-_SPOT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_POSITION = re.compile(r"line (\d+), column (\d+)")
 _TOKEN = re.compile(
     r'"""(?:\\.|[^\\])*?""""{0,2}'
     r"|'''.*?''''{0,2}"
@@ -44,7 +44,9 @@ _OURS = {
     "Expected newline or end of document after a statement": "the value should end here; text needs quotes",
     "Expected '=' after a key in a key/value pair": "an = is missing after the key",
     "Invalid statement": "this is neither a [section] nor a key = value",
-    "Unterminated string": "the closing quotes are missing",
+    "Unterminated string": "the closing quote is missing",
+    'Expected "\'"': "the closing quote is missing",
+    "Illegal character '\\n'": "the closing quote is missing",
     "Cannot overwrite a value": "this key is set twice",
 }
 
@@ -84,7 +86,10 @@ def override(text: str) -> Override:
     setting = _SETTING.fullmatch(text)
     if setting is None:
         raise UsageError("--set: expected key=value", hint="For example: --set training.batch_size=8")
-    path = _only_path(tomli.loads(f"{setting[1]} = 0"))
+    try:
+        path = _only_path(tomli.loads(f"{setting[1]} = 0"))
+    except (tomli.TOMLDecodeError, RecursionError) as error:
+        raise UsageError("--set: the key is none that TOML has") from error
     try:
         table = tomli.loads(f"value = {setting[2]}")
     except (tomli.TOMLDecodeError, RecursionError) as error:
@@ -121,16 +126,32 @@ def _parsed(text: str, shown: str) -> dict[str, Any]:
     try:
         return tomli.loads(text)
     except tomli.TOMLDecodeError as error:
-        spot = _SPOT.search(str(error))
-        reason = str(error)[: spot.start()] if spot else str(error)
-        line = int(spot[1]) if spot and spot[1] else text.rstrip().count("\n") + 1
-        column = f", column {spot[2]}" if spot and spot[2] else ""
-        begun = max((first for first, _ in _statements(text) if first <= line), default=line)
-        since = f"; what is wrong may begin in line {begun}" if begun < line else ""
-        what = f"this is no TOML{column}: {_OURS.get(reason, reason)}{since}"
-        raise _refusal(Place(shown, line), what) from error
+        raise _no_toml(text, shown, error) from error
     except RecursionError as error:
         raise _refusal(Place(shown), "tables and lists are nested too deeply") from error
+
+
+def _no_toml(text: str, shown: str, error: tomli.TOMLDecodeError) -> InvalidConfig:
+    """Say it of the first statement that cannot be read by itself: after a forgotten quote or bracket tomli gives up
+    much later, often at the end. When each can be read by itself, as with a key that is set twice, say what it says."""
+    begun, faulty = 1, text
+    for line, statement in _statements(text):
+        try:
+            tomli.loads(statement)
+        except tomli.TOMLDecodeError as its:
+            begun, faulty, error = line, statement, its
+            break
+    reason, _, spot = str(error).partition(" (at ")
+    within, column = faulty.strip().count("\n"), ""
+    if position := _POSITION.match(spot):
+        within, column = int(position[1]) - 1, f", column {position[2]}"
+    since = f"; what is wrong may begin in line {begun}" if within and faulty is not text else ""
+    return _refusal(Place(shown, begun + within), f"this is no TOML{column}: {_reworded(reason)}{since}")
+
+
+def _reworded(reason: str) -> str:
+    """tomli's reason in our words, where those say more."""
+    return "this section is there twice" if reason.startswith("Cannot declare") else _OURS.get(reason, reason)
 
 
 def _refusal(place: Place, what: str) -> InvalidConfig:
