@@ -15,7 +15,9 @@ from synth_train.domain.model.nearness import nearest
 from synth_train.domain.model.places import Place, Problem
 from synth_train.ports.config_source import ConfigDocument, ConfigSourcePort, Override
 
-_TOOL_FOLDERS = frozenset((".git", ".venv", "node_modules", "__pycache__", "dist", "build"))
+TOOL_FOLDERS = frozenset((".git", ".venv", "node_modules", "__pycache__", "dist", "build"))
+"""Where tools keep their own files: nobody's configs, and often most of a tree."""
+
 _USUAL_FOLDERS = ("configs", "examples", "training")
 _MEMORY = "train_cli.json"
 _LAST = "LAST_CONFIG"
@@ -48,7 +50,7 @@ class TomlConfigs(ConfigSourcePort):
         astray or in circles; but a usual folder may be one."""
         for top in self.searched():
             for folder, inner, files in os.walk(top):
-                inner[:] = [name for name in inner if name not in _TOOL_FOLDERS]
+                inner[:] = [name for name in inner if name not in TOOL_FOLDERS]
                 for name in files:
                     if name.endswith(".toml"):
                         yield os.path.relpath(os.path.join(folder, name), self._cwd)  # noqa: PTH118 - 3 x faster
