@@ -2,8 +2,8 @@
 
     python benchmarks/discovery.py [--files 100000]
 
-Rival: a bare `os.walk` that skips the same folders and does nothing. Budget (design §6): under 2 times that. Both run in
-this process, in turn; the best of several runs counts.
+Rival: a bare `os.walk` that skips the same folders and does nothing. Budget (design §6): under 2 times that. Both run
+in this process, in turn; the best of several runs counts.
 """
 
 from __future__ import annotations

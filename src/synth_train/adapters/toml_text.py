@@ -25,20 +25,20 @@ LARGEST = 8 << 20
 TRAINING_TABLES = ("algorithm", "job", "training", "hyperparameters")
 """A TOML with one of these describes a training job; an evaluation may have everything else (design §4)."""
 
-_TRAINING_HEADER = re.compile(rb"""^[ \t\[]*["']?(?:%s)["']?[ \t]*[.\]=]""" % "|".join(TRAINING_TABLES).encode(), re.M)
-_POSITION = re.compile(r"line (\d+), column (\d+)")
-_TOKEN = re.compile(
-    r'"""(?:\\.|[^\\])*?""""{0,2}'
+# Patterns are compiled by `re` when they are first used: a config that is in order needs none of them.
+_TRAINING_HEADER = rb"""(?m)^[ \t\[]*["']?(?:%s)["']?[ \t]*[.\]=]""" % "|".join(TRAINING_TABLES).encode()
+_POSITION = r"line (\d+), column (\d+)"
+_TOKEN = (
+    r'(?s)"""(?:\\.|[^\\])*?""""{0,2}'
     r"|'''.*?''''{0,2}"
     r'|"(?:\\.|[^"\\\n])*"'
     r"|'[^'\n]*'"
     r"|\#[^\n]*"
-    r"|[\[\]{}\n]",
-    re.DOTALL,
+    r"|[\[\]{}\n]"
 )
 _CLOSING = {"[": "]", "{": "}"}
 _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')"""
-_SETTING = re.compile(rf"[ \t]*({_KEY}(?:[ \t]*\.[ \t]*{_KEY})*)[ \t]*=(.*)", re.DOTALL)
+_SETTING = rf"(?s)[ \t]*({_KEY}(?:[ \t]*\.[ \t]*{_KEY})*)[ \t]*=(.*)"
 _OURS = {
     "Invalid value": "the value is missing or no TOML; text needs quotes, truth values are true and false",
     "Expected newline or end of document after a statement": "the value should end here; text needs quotes",
@@ -68,7 +68,7 @@ def document(raw: bytes, *, path: Path, shown: str) -> ConfigDocument:
 
 def training_document(raw: bytes, *, path: Path, shown: str) -> ConfigDocument | None:
     """Read the bytes of a TOML if they describe a training job; None when they do not, or cannot be read."""
-    if not _TRAINING_HEADER.search(raw.removeprefix(codecs.BOM_UTF8)):
+    if not re.search(_TRAINING_HEADER, raw.removeprefix(codecs.BOM_UTF8)):
         return None
     try:
         read = document(raw, path=path, shown=shown)
@@ -83,7 +83,7 @@ def override(text: str) -> Override:
         text.encode()
     except UnicodeEncodeError as error:
         raise UsageError("--set: this is not UTF-8") from error
-    setting = _SETTING.fullmatch(text)
+    setting = re.fullmatch(_SETTING, text)
     if setting is None:
         raise UsageError("--set: expected key=value", hint="For example: --set training.batch_size=8")
     try:
@@ -143,7 +143,7 @@ def _no_toml(text: str, shown: str, error: tomli.TOMLDecodeError) -> InvalidConf
             break
     reason, _, spot = str(error).partition(" (at ")
     within, column = faulty.strip().count("\n"), ""
-    if position := _POSITION.match(spot):
+    if position := re.match(_POSITION, spot):
         within, column = int(position[1]) - 1, f", column {position[2]}"
     since = f"; what is wrong may begin in line {begun}" if within and faulty is not text else ""
     return _refusal(Place(shown, begun + within), f"this is no TOML{column}: {_reworded(reason)}{since}")
@@ -202,7 +202,7 @@ class _Lines:
 def _statements(text: str) -> Iterator[tuple[int, str]]:
     """Headers and settings, each with its first line; comments and blank lines are left out."""
     line, start, depth = 1, 0, 0
-    for token in _TOKEN.finditer(text + "\n"):
+    for token in re.finditer(_TOKEN, text + "\n"):
         mark = token[0]
         depth += (mark in "[{") - (mark in "]}")
         if mark == "\n" and depth <= 0:
@@ -219,7 +219,7 @@ def _line_within(statement: str, inside: KeyPath) -> int:
     """In which line of its statement, counted from 0, a value begins: the first at whose end it is there."""
     ends: list[str] = []
     open_ones: list[str] = []
-    for token in _TOKEN.finditer(statement.rstrip()):
+    for token in re.finditer(_TOKEN, statement.rstrip()):
         if token[0] in _CLOSING:
             open_ones.append(_CLOSING[token[0]])
         elif token[0] in "]}":

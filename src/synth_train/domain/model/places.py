@@ -11,7 +11,7 @@ from msgspec import Struct
 KeyPath = tuple[str | int, ...]
 """The keys from the root of a TOML to a value; a number is an index into an array."""
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_BARE = r"[A-Za-z0-9_-]+"
 
 
 def dotted(path: KeyPath) -> str:
@@ -21,7 +21,7 @@ def dotted(path: KeyPath) -> str:
         if isinstance(step, int):
             parts.append(f"[{step}]")
         else:
-            name = step if _BARE.fullmatch(step) else msgspec.json.encode(step).decode()
+            name = step if re.fullmatch(_BARE, step) else msgspec.json.encode(step).decode()
             parts.append(f".{name}" if parts else name)
     return "".join(parts)
 

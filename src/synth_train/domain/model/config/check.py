@@ -29,7 +29,7 @@ DEEPEST = 64
 """Levels of tables and lists. Nobody's config has more, and much more would exhaust the encoder's stack."""
 
 _UNFIT = object()
-_NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_NUMBER = r"[+-]?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?"
 _BOUNDS = (("ge", operator.ge, "at least"), ("gt", operator.gt, "more than"), ("le", operator.le, "at most"))
 
 
@@ -230,4 +230,4 @@ def _bare_form(text: str) -> tuple[bool | float] | None:
     plain = text.strip()
     if plain.lower() in ("true", "false"):
         return (plain.lower() == "true",)
-    return (float(plain),) if _NUMBER.fullmatch(plain) else None
+    return (float(plain),) if re.fullmatch(_NUMBER, plain) else None

@@ -1,7 +1,5 @@
 """The TOML of an RL job (wire-contract §6.3), the forms that 0.2.17 brought included."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType

@@ -1,7 +1,5 @@
 """The TOML of an SFT job (wire-contract §6.4)."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
