@@ -8,7 +8,7 @@ from typing import BinaryIO, Protocol
 
 from msgspec import Struct
 
-from synth_train.domain.model.dataset import Part
+from synth_train.domain.model.dataset import Part, Stamp
 
 
 class Located(Struct, frozen=True, kw_only=True):
@@ -20,30 +20,36 @@ class Located(Struct, frozen=True, kw_only=True):
     """Every place, absolute, in the order they were tried."""
     shadowed: Path | None = None
     """Another file of that name, with other content, that a look-up from the working directory would have given."""
+    near: tuple[Path, ...] = ()
+    """Files of a similar name in the places tried, when it was found nowhere; 3 at most."""
 
 
 class DatasetPort(Protocol):
-    """Files of rows, read in memory that does not grow with their size."""
+    """Files of rows, read in memory that does not grow with their size.
+
+    Only regular files are read: an upload must be able to begin again from the first byte.
+    """
 
     def locate(self, name: str, *, beside: Path | None) -> Located:
         """Look for a file: from `beside` (the directory of a TOML) and then from the working directory; with
         `beside` None from the working directory only. `~` is expanded."""
         ...
 
-    def size(self, path: Path) -> int:
-        """Bytes.
+    def stamp(self, path: Path) -> Stamp:
+        """What the file looks like now.
 
         Raises:
-            InvalidDataset: it does not exist, is a directory, or cannot be opened.
+            InvalidDataset: it does not exist (the hint has names that are near), is a directory, a pipe or a device,
+                or cannot be looked at.
         """
         ...
 
     def chunks(self, path: Path) -> Iterator[bytes]:
-        """The bytes of a file, in order: every chunk but the last ends with a line end, and only a single line that
-        is longer makes a chunk longer than a few MiB.
+        """The bytes of a file, in order and none empty: every chunk but the last ends with a line end, and only a
+        single line that is longer makes a chunk longer than 2 MiB.
 
         Raises:
-            InvalidDataset: it cannot be read.
+            InvalidDataset: as for `stamp`, or it cannot be read.
         """
         ...
 
@@ -51,7 +57,8 @@ class DatasetPort(Protocol):
         """The bytes of a part, for an upload. `read` gives at most what is asked for.
 
         Raises:
-            InvalidDataset: it cannot be read, or has become shorter.
+            InvalidDataset: as for `stamp`, here or while reading. Also when the file has changed since the part's
+                stamp was taken, or changes while it is read: other bytes than those looked at are never given.
         """
         ...
 

@@ -1,4 +1,7 @@
-"""Chat datasets: what a row must be, and what a whole file was found to hold."""
+"""Chat datasets as a whole: which bytes they are, and what one pass over them found.
+
+What a single row must be is in `dataset_rules`; the quick way to see that it is so, in `dataset_fast`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,23 @@ from msgspec import Struct
 from synth_train.domain.model.places import Problem
 
 
+class Stamp(Struct, frozen=True):
+    """What a file looked like at one moment, to notice that it has changed since."""
+
+    size: int
+    """Bytes."""
+    modified: int
+    """Time of the last change, in nanoseconds."""
+
+
 class Part(Struct, frozen=True):
     """A stretch of a file: the bytes from `start` up to `stop`."""
 
     path: Path
     start: int
     stop: int
+    stamp: Stamp | None = None
+    """The file when these bytes were looked at; None when a change since then does not matter."""
 
     @property
     def size(self) -> int:
@@ -31,13 +45,13 @@ class DatasetReport(Struct, frozen=True, kw_only=True):
     turns: int
     """Messages of all rows together."""
     roles: dict[str, int]
-    """Messages by role."""
+    """Messages by role, known roles only."""
     longest_row: int
-    """Bytes of the longest line."""
+    """Bytes of the longest row, its line end not counted."""
     longest_line: int
-    """Where that line stands."""
+    """Where that row stands: a physical line, counted from 1."""
     problems: tuple[Problem, ...] = ()
-    """The first ones, errors and warnings, in the order of the file."""
+    """The first 20 errors and the first 20 warnings, in the order of the file."""
     errors: int = 0
     warnings: int = 0
     by_reason: dict[str, int] = {}
