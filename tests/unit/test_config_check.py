@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from synth_train.domain.model.config.check import DEEPEST, check, view_of
@@ -452,7 +452,9 @@ def _tables(kind: Kind) -> st.SearchStrategy[dict[str, Any]]:
     return of(root)
 
 
-@given(st.sampled_from(Kind).flatmap(lambda kind: st.tuples(st.just(kind), _tables(kind))))
+# Building strategies for all keys takes a while, once.
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.one_of(*(st.tuples(st.just(kind), _tables(kind)) for kind in Kind)))
 def test_whatever_passes_the_check_fits_the_types_and_goes_on_the_wire(drawn: tuple[Kind, dict[str, Any]]) -> None:
     kind, table = drawn
     checked = check(table, kind)
