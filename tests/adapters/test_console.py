@@ -304,6 +304,13 @@ def test_the_same_failure_of_a_poll_is_not_said_at_every_poll(streams: Streams) 
     ]
 
 
+def test_when_stdout_is_for_a_result_the_transcript_is_told_on_stderr(streams: Streams) -> None:
+    transcript = Transcript(streams.screen, monotonic=ManualClock().monotonic, aside=True)
+    transcript.tell(TaskAppHealthy(task_url="https://task.example"))
+
+    assert (streams.out, streams.err) == ("", "Task app healthy\n")
+
+
 # -- words
 
 

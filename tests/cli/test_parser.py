@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -203,15 +201,3 @@ def test_a_terminal_without_a_width_has_one_all_the_same(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("command", [["--version"], ["train", "--version"]], ids=" ".join)
 def test_the_version_is_that_of_the_distribution(command: list[str]) -> None:
     assert re.fullmatch(r"synth-ai \d+\S*\n", shown(*command))
-
-
-def test_help_loads_nothing_heavy() -> None:
-    code = (
-        "import sys; from synth_train.__main__ import main; main(['train', '--help']);"
-        "print(*sorted(sys.modules), file=sys.stderr)"
-    )
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.split()
-
-    ours = {name for name in loaded if name.startswith("synth_train")}
-    assert not {name for name in ours if name.startswith(("synth_train.domain", "synth_train.ports"))}
-    assert not {"msgspec", "requests", "rich", "tenacity", "nacl", "dotenv", "tomli", "shutil", "json"} & set(loaded)

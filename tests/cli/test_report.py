@@ -115,7 +115,7 @@ def test_a_traceback_comes_with_v_only_and_holds_no_secret_and_no_variable() -> 
     except UsageError as error:
         told.report.error(error)
 
-    assert told.err.startswith("error: cannot go on\nTraceback (most recent call last):\n")
+    assert told.err.startswith("error: cannot go on\ncalled from, last call last:\n")
     assert "ValueError: bad header sk-...hij" in told.err
     assert "direct cause" in told.err
     assert KEY not in told.err
@@ -157,7 +157,7 @@ def test_the_object_has_the_traceback_if_asked_for() -> None:
 
     error = told.document["error"]
     assert isinstance(error, dict)
-    assert error["traceback"][0] == "Traceback (most recent call last):"
+    assert error["traceback"][0] == "called from, last call last:"
     assert error["hint"] == "Please report it."
 
 

@@ -16,7 +16,6 @@ from synth_train.adapters.dotenv_env import DotenvEnv
 from synth_train.adapters.in_memory.configs import InMemoryConfigs
 from synth_train.adapters.in_memory.rehearsal import Rehearsal
 from synth_train.adapters.stdin_prompt import NobodyToAsk
-from synth_train.adapters.tenacity_patience import TenacityPatience
 from synth_train.domain.model.dataset import DatasetReport
 from synth_train.domain.model.jobs import JobId, JobState, Kind, idempotency_key
 from synth_train.domain.model.places import Place
@@ -25,7 +24,7 @@ from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.settings import API_KEY
 from synth_train.domain.usecases.batch import ConfigResult
 from synth_train.domain.usecases.train import TrainRequest
-from synth_train.entrypoints.wiring import App, build_app
+from synth_train.entrypoints.wiring import App, build_app, rehearsed
 from synth_train.ports.backend import Backend, BackendsPort
 from synth_train.ports.config_source import ConfigDocument
 from synth_train.ports.progress import ProgressPort
@@ -210,19 +209,7 @@ def _app(config: Config | None, backend: Service | None, api_key: Secret | None,
     if isinstance(config, Mapping):
         train = replace(train, configs=_GivenConfig(config))
     if isinstance(backend, Rehearsal):
-        return App(
-            replace(
-                train,
-                env=backend.env,
-                backends=backend.backends,
-                task_app=backend.task_app,
-                sealer=backend.sealer,
-                journal=backend.journal,
-                patience=TenacityPatience(backend.clock),
-                clock=backend.clock,
-                entropy=backend.entropy,
-            )
-        )
+        return App(rehearsed(train, backend))
     if backend is not None and not isinstance(backend, str):
         train = replace(train, backends=_GivenBackend(backend))
         api_key = api_key or _KEY_OF_THE_OBJECT

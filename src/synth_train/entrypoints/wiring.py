@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from synth_train.adapters.dotenv_env import DotenvEnv
 from synth_train.adapters.file_journal import FileJournal
@@ -37,6 +37,9 @@ from synth_train.ports.clock import ClockPort
 from synth_train.ports.patience import PatiencePort
 from synth_train.ports.progress import ProgressPort
 from synth_train.ports.task_app import TaskAppPort
+
+if TYPE_CHECKING:
+    from synth_train.adapters.in_memory.rehearsal import Rehearsal
 
 T = TypeVar("T")
 
@@ -143,6 +146,21 @@ def build_app(progress: ProgressPort) -> App:
             entropy=SystemEntropy(),
             progress=progress,
         )
+    )
+
+
+def rehearsed(train: Train, rehearsal: Rehearsal) -> Train:
+    """`train` with all that lies outside this process and its files taken from `rehearsal`."""
+    return replace(
+        train,
+        env=rehearsal.env,
+        backends=rehearsal.backends,
+        task_app=rehearsal.task_app,
+        sealer=rehearsal.sealer,
+        journal=rehearsal.journal,
+        patience=_patience(rehearsal.clock),
+        clock=rehearsal.clock,
+        entropy=rehearsal.entropy,
     )
 
 

@@ -48,20 +48,22 @@ RED, YELLOW = "31", "33"
 
 
 class Transcript(ProgressPort):
-    """ProgressPort that writes for people: the transcript to stdout, all else to stderr.
+    """ProgressPort that writes for people: the transcript to stdout, all else to stderr; with `aside` everything goes to
+    stderr, because stdout is for a result.
 
     Raises `OutputClosed` from `tell` when a line of the transcript could be shown nowhere.
     """
 
-    def __init__(self, screen: Screen, *, monotonic: Callable[[], float]) -> None:
+    def __init__(self, screen: Screen, *, monotonic: Callable[[], float], aside: bool = False) -> None:
         self._screen = screen
+        self._write = screen.err if aside else screen.out
         self._monotonic = monotonic
         self._meter = (BarMeter if screen.steerable else LineMeter)(screen, monotonic)
         self._trouble = ("", 0.0)
 
     def tell(self, moment: Moment) -> None:
         for line in _transcript(moment):
-            self._screen.out(line)
+            self._write(line)
         match moment:
             case ProblemFound():
                 self._warn(str(moment.problem))

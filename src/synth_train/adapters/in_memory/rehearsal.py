@@ -12,7 +12,7 @@ from synth_train.adapters.in_memory.task_app import InMemoryTaskApp
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.settings import API_KEY, ENVIRONMENT_KEY
 
-_KEY = Secret("sk-rehearsal-0000000000")
+_KEY = Secret("sk-rehearsal-qvzjxkwy")
 
 
 class Rehearsal:
@@ -27,7 +27,7 @@ class Rehearsal:
         self.task_app = InMemoryTaskApp()
         self.backend = InMemoryBackend(api_key=_KEY, world=InMemoryHosting(clock=self.clock, task_app=self.task_app))
         self.backends = InMemoryBackends(self.backend)
-        self.env = InMemoryEnv({API_KEY: _KEY.reveal(), ENVIRONMENT_KEY: "environment-rehearsal-0000"})
+        self.env = InMemoryEnv({API_KEY: _KEY.reveal(), ENVIRONMENT_KEY: "environment-rehearsal-wkxq"})
         self.journal = InMemoryJournal()
         self.sealer = ReadableSealer()
         self.entropy = CountingEntropy()

@@ -90,7 +90,10 @@ class Report:
     def _trace(self, cause: BaseException) -> list[str]:
         from traceback import format_exception
 
-        return self._safe("".join(format_exception(cause))).splitlines()
+        text = "".join(format_exception(cause)).replace(
+            "Traceback (most recent call last):", "called from, last call last:"
+        )
+        return self._safe(text).splitlines()
 
     def _safe(self, text: str) -> str:
         from synth_train.domain.model.secret import redact

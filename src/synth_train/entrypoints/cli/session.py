@@ -32,7 +32,8 @@ class Session:
         self.screen = screen
         self.report = report
         self._events = Events(screen) if args.output == "json" else None
-        shown = _Announcing(self._events or Transcript(screen, monotonic=time.monotonic), report)
+        told = self._events or Transcript(screen, monotonic=time.monotonic, aside=getattr(args, "dry_run", False))
+        shown = _Announcing(told, report)
         report.standing = self.progress = Standing(shown, creates=args.command == "train")
         self.app = (build or build_app)(self.progress)
         report.secrets = lambda: self.app.secrets(self.progress.env_files)

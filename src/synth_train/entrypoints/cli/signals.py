@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from types import FrameType
+from typing import Any
 
 
 class Interrupted(KeyboardInterrupt):
@@ -16,14 +17,14 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Signals:
-    """While entered, the first SIGINT or SIGTERM raises `Interrupted` in the main thread. A second one means that
-    even the last words take too long: it ends the process on the spot, and so it does until the process is over.
+    """While entered, the first SIGINT or SIGTERM raises `Interrupted` in the main thread. A second one means that even
+    the last words take too long: it ends the process on the spot.
 
     A signal that the parent has switched off (`nohup`, a job in the background) stays off.
     """
 
     def __init__(self) -> None:
-        self._before: dict[int, object] = {}
+        self._before: dict[int, Any] = {}
         self._interrupted = False
 
     def __enter__(self) -> None:
@@ -32,9 +33,10 @@ class Signals:
                 self._before[signum] = signal.signal(signum, self._first)
 
     def __exit__(self, *_: object) -> None:
-        if not self._interrupted:
-            for signum, handler in self._before.items():
-                signal.signal(signum, handler)  # type: ignore[arg-type]
+        for signum, handler in self._before.items():
+            # After an interruption the process is about to end with its own code; the interpreter, on its way out,
+            # would let a second signal kill it, but leaves one alone that is ignored.
+            signal.signal(signum, signal.SIG_IGN if self._interrupted else handler)
 
     def _first(self, signum: int, _: FrameType | None) -> None:
         self._interrupted = True

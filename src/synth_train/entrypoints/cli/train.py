@@ -89,7 +89,8 @@ def _print_outcomes(session: Session, results: Sequence[ConfigResult]) -> None:
         # A dry run's stdout holds bodies and nothing else.
         write = session.screen.err if session.args.dry_run else session.screen.out
         for result in results:
-            write(f"{result.config}: {_outcome(result)}")
+            outcome = _outcome(result)
+            write(outcome if outcome.startswith(result.config) else f"{result.config}: {outcome}")
         return
     for result in results:
         if result.error is not None and result.job_id is not None:
