@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from support.shelf import shelf
 from synth_train.adapters.in_memory.configs import InMemoryConfigs
+from synth_train.adapters.in_memory.datasets import InMemoryDatasets
 from synth_train.domain.model.plan import Plan
 from synth_train.domain.usecases.plan import Choices, PlanConfig
 
@@ -38,7 +38,7 @@ n_epochs = 1
 learning_rate = 5e-6
 """
 
-FILES = {"/work/rows.jsonl": "rows", "/work/held_out.jsonl": "held out"}
+FILES = {"/work/rows.jsonl": b"rows", "/work/held_out.jsonl": b"held out"}
 
 
 def planned(
@@ -46,11 +46,11 @@ def planned(
     *,
     at: str = "train.toml",
     sets: tuple[str, ...] = (),
-    files: dict[str, str] | None = None,
+    files: dict[str, bytes] | None = None,
     **choices: Any,
 ) -> Plan:
     """The plan of a config that stands in `/work`, which is the working directory; `sets` are `--set` options."""
     configs = InMemoryConfigs({at: text})
     overrides = tuple(configs.override(one) for one in sets)
-    plan_config = PlanConfig(datasets=shelf(FILES if files is None else files))
+    plan_config = PlanConfig(datasets=InMemoryDatasets(FILES if files is None else files))
     return plan_config(configs.read(Path(at)), Choices(overrides=overrides, **choices))

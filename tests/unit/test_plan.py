@@ -325,7 +325,7 @@ def test_an_sft_plan_needs_no_address() -> None:
 
 # -- datasets
 
-TREE = {"/work/configs/data/a.jsonl": "beside", "/work/data/a.jsonl": "decoy", "/work/rows.jsonl": "rows"}
+TREE = {"/work/configs/data/a.jsonl": b"beside", "/work/data/a.jsonl": b"decoy", "/work/rows.jsonl": b"rows"}
 
 
 def test_a_path_of_the_config_is_looked_up_beside_it_and_a_decoy_is_told() -> None:
@@ -359,13 +359,17 @@ def test_data_path_is_looked_at_when_data_is_absent() -> None:
 
 def test_a_missing_file_names_every_place_that_was_looked_at() -> None:
     text = SFT.replace("rows.jsonl", "none.jsonl") + '[data]\nvalidation_path = "gone.jsonl"\n'
-    assert refused(text, at="configs/sft.toml") == (
+    assert refused(text, at="configs/sft.toml", files={}) == (
         "configs/sft.toml:8: job.data: there is no such file;"
         " looked for /work/configs/none.jsonl, then for /work/none.jsonl\n"
         "configs/sft.toml:14: data.validation_path: there is no such file;"
         " looked for /work/configs/gone.jsonl, then for /work/gone.jsonl"
     )
-    assert refused(SFT, dataset="x.jsonl") == "--dataset: there is no such file; looked for /work/x.jsonl"
+    assert refused(SFT, dataset="x.jsonl", files={}) == "--dataset: there is no such file; looked for /work/x.jsonl"
+
+
+def test_a_misspelt_file_name_is_told_the_near_one() -> None:
+    assert refused(SFT.replace("rows", "rosw")).endswith("; did you mean /work/rows.jsonl?")
 
 
 def test_no_dataset_is_an_error_that_names_the_option() -> None:
