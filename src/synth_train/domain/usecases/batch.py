@@ -127,6 +127,8 @@ class Batch:
         except UsageError:
             raise
         except TrainingError as error:
-            turn.result = ConfigResult(config=turn.config, kind=turn.plan.kind if turn.plan is not None else None, error=error)
+            turn.result = ConfigResult(
+                config=turn.config, kind=turn.plan.kind if turn.plan is not None else None, error=error
+            )
             if turn.of > 1:
                 self._progress.tell(ConfigFailed(config=turn.config, error=error))
