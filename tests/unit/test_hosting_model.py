@@ -109,7 +109,6 @@ def test_a_job_that_is_over_does_not_change_any_more(status: JobStatus) -> None:
         (QUEUED, JobStatus.SUCCEEDED),
         (QUEUED, JobStatus.FAILED),
         (RUNNING, JobStatus.CANCELLED),
-        (RUNNING, JobStatus.QUEUED),
         (CANCELLING, JobStatus.RUNNING),
     ],
 )

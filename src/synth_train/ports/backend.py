@@ -9,6 +9,7 @@ what is returned holds a secret. An id from the server never changes the path it
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
@@ -25,6 +26,9 @@ from synth_train.domain.model.jobs import (
     Verification,
 )
 from synth_train.domain.model.secret import Secret
+from synth_train.domain.model.task_app import TaskAppKeys
+from synth_train.ports.job_admin import JobAdmin
+from synth_train.ports.job_feed import JobFeed
 from synth_train.ports.streams import Readable
 
 
@@ -151,8 +155,22 @@ class EnvKeyVault(Protocol):
         ...
 
 
-class Backend(BackendPort, TaskAppVerifier, EnvKeyVault, Protocol):
-    """All that a submission asks of a backend."""
+class EnvKeyBorrower(Protocol):
+    """A backend on this machine, which calls the task app with the key that its user has."""
+
+    def lend_environment_key(self, keys: TaskAppKeys, *, name: str, file: Path | None) -> None:
+        """Let the RL jobs created from here on use these keys. A backend elsewhere has keys of its own and is told
+        nothing: it leaves this method as it is.
+
+        Args:
+            name: the variable that the key came from.
+            file: the env file that holds it; None when it is in the process environment, or was typed.
+        """
+        return
+
+
+class Backend(BackendPort, TaskAppVerifier, EnvKeyVault, EnvKeyBorrower, JobFeed, JobAdmin, Protocol):
+    """A backend, whole. What it may lack, it answers with `NotOffered`."""
 
 
 class BackendsPort(Protocol):

@@ -18,6 +18,7 @@ from synth_train.domain.model.hosting import (
     KeptReply,
     Owner,
     Point,
+    ResultFile,
     SealedKey,
     StoredFile,
     Task,
@@ -154,6 +155,25 @@ class BlobStore(Protocol):
 
     def remove(self, blob: Blob) -> None:
         """Forget bytes; those that are not there are forgotten already."""
+        ...
+
+
+class ResultStore(Protocol):
+    """Models that jobs have made.
+
+    Checked in tests/contracts/test_hosting_stores.py.
+    """
+
+    def files(self, job_id: JobId) -> list[ResultFile]:
+        """The files of the model of a job, by name; none when there is no model."""
+        ...
+
+    def open(self, job_id: JobId, name: str) -> BinaryIO:
+        """The bytes of one of these files.
+
+        Raises:
+            KeyError: it is not here.
+        """
         ...
 
 

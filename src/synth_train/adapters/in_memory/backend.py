@@ -4,57 +4,39 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeVar
 
-import msgspec
 from msgspec import Struct
 
+from synth_train.adapters.hosted_backend import HostedBackend
 from synth_train.adapters.in_memory.clock import ManualClock
 from synth_train.adapters.in_memory.entropy import CountingEntropy
 from synth_train.adapters.in_memory.executor import InMemoryExecutor, ScriptedTrainer
-from synth_train.adapters.in_memory.hosting_stores import InMemoryBlobStore, InMemoryJobStore, ScriptedInspector
+from synth_train.adapters.in_memory.hosting_stores import (
+    InMemoryBlobStore,
+    InMemoryJobStore,
+    InMemoryResultStore,
+    ScriptedInspector,
+)
 from synth_train.adapters.in_memory.sealer import ReadableUnsealer
 from synth_train.adapters.in_memory.task_app import InMemoryTaskApp
-from synth_train.domain.model.errors import NotOffered
-from synth_train.domain.model.hosting import Job, Owner, Refusal, StoredFile
-from synth_train.domain.model.jobs import (
-    Accepted,
-    Features,
-    FileId,
-    FileState,
-    IdempotencyKey,
-    JobId,
-    JobState,
-    Kind,
-    Verification,
-)
-from synth_train.domain.model.replies import (
-    features_in,
-    file_id_in,
-    file_state_in,
-    job_id_in,
-    job_state_in,
-    refusal,
-    verification_in,
-)
+from synth_train.domain.model.hosting import Job, Owner, StoredFile
+from synth_train.domain.model.jobs import IdempotencyKey
 from synth_train.domain.model.secret import Secret
-from synth_train.domain.usecases.hosting import wire
-from synth_train.domain.usecases.hosting.files import Files, Label
+from synth_train.domain.usecases.hosting.files import Files
 from synth_train.domain.usecases.hosting.jobs import Jobs
+from synth_train.domain.usecases.hosting.results import Results
 from synth_train.domain.usecases.hosting.service import Hosting
-from synth_train.domain.usecases.hosting.vault import ENVIRONMENT_KEY, Vault
+from synth_train.domain.usecases.hosting.vault import Vault
 from synth_train.domain.usecases.hosting.work import Queue
-from synth_train.ports.backend import Backend, BackendsPort, Upload
+from synth_train.ports.backend import BackendsPort
 from synth_train.ports.clock import ClockPort
 from synth_train.ports.entropy import EntropyPort
 from synth_train.ports.hosting import Unsealer
 from synth_train.ports.task_app import TaskAppPort
 
 T = TypeVar("T")
-
-_CHUNK = 1 << 20
 
 
 class InMemoryHosting:
@@ -77,12 +59,14 @@ class InMemoryHosting:
         entropy = entropy or CountingEntropy()
         self.store = InMemoryJobStore()
         self.blobs = InMemoryBlobStore()
+        self.results = InMemoryResultStore()
         self.inspector = ScriptedInspector()
         self.trainer = ScriptedTrainer(clock)
         self.executor = InMemoryExecutor(Queue(store=self.store, clock=clock), self.trainer)
         self.hosting = Hosting(
             files=Files(store=self.store, blobs=self.blobs, inspector=self.inspector, clock=clock, entropy=entropy),
             jobs=Jobs(store=self.store, executor=self.executor, clock=clock, entropy=entropy),
+            results=Results(store=self.store, made=self.results),
             vault=Vault(
                 store=self.store,
                 unsealer=unsealer or ReadableUnsealer(),
@@ -112,7 +96,7 @@ class _Outage:
     after_effect: bool
 
 
-class InMemoryBackend(Backend):
+class InMemoryBackend(HostedBackend):
     """Backend without a wire: hosting itself, for the holder of one API key.
 
     It refuses, conflicts, replays and reports by the code that serves real users. Arrange outages with `fail_next`,
@@ -129,13 +113,12 @@ class InMemoryBackend(Backend):
         world: InMemoryHosting | None = None,
     ) -> None:
         self.world = world or InMemoryHosting(clock=clock or ManualClock())
-        self.vault = True
+        super().__init__(self.world.hosting, base)
         self.calls: list[Call] = []
         self.requests: list[bytes] = []
         """The bodies of all job requests that came in, refused ones too."""
         self._outages: list[_Outage] = []
         self._api_key = api_key
-        self._base = base.rstrip("/")
 
     # Arrange
 
@@ -176,90 +159,8 @@ class InMemoryBackend(Backend):
 
     # Backend
 
-    @property
-    def base(self) -> str:
-        return self._base
-
-    def features(self) -> Features:
-        return self._asked(
-            "features",
-            lambda: features_in(wire.health(takes_config=self.world.hosting.takes_config), self._base),
-        )
-
-    def upload(self, upload: Upload) -> FileId:
-        def act() -> FileId:
-            with closing(upload.open()) as stream:
-                chunks = iter(lambda: stream.read(_CHUNK), b"")
-                label = Label(filename=upload.filename, purpose=upload.purpose)
-                file = self.world.hosting.files.upload(self._owner(), chunks, lambda: label)
-            return file_id_in(wire.file(file))
-
-        return self._asked("upload", act, subject=upload.filename)
-
-    def file(self, file_id: FileId) -> FileState:
-        return self._asked(
-            "file",
-            lambda: file_state_in(wire.file(self.world.hosting.files.show(self._owner(), file_id)), file_id),
-            subject=file_id,
-        )
-
-    def create(self, kind: Kind, request: bytes, key: IdempotencyKey) -> Accepted:
-        def act() -> Accepted:
-            self.requests.append(request)
-            job = self.world.hosting.jobs.create(self._owner(), kind, request, route=kind.route, key=key)
-            reply = wire.job(job)
-            return Accepted(job_id=job_id_in(reply), status=201, reply=msgspec.json.encode(reply).decode())
-
-        return self._asked("create", act, subject=request, key=key)
-
-    def start(self, kind: Kind, job_id: JobId) -> None:
-        def act() -> None:
-            try:
-                self.world.hosting.jobs.start(self._owner(), job_id)
-            except Refusal as no:
-                if no.status != 404:  # over a wire, no such job and no such route look the same
-                    raise
-
-        self._asked("start", act, subject=job_id)
-
-    def job(self, kind: Kind, job_id: JobId) -> JobState:
-        return self._asked(
-            "job",
-            lambda: job_state_in(wire.job(self.world.hosting.jobs.show(self._owner(), job_id)), job_id),
-            subject=job_id,
-        )
-
-    def verify_task_app(self, task_url: str) -> Verification:
-        def act() -> Verification:
-            owner = self._owner()
-            try:
-                attempts = self.world.hosting.vault.try_task_app(owner, task_url)
-            except Refusal as no:
-                return verification_in(no.status, no.body)
-            return verification_in(200, wire.verification(attempts))
-
-        return self._asked("verify_task_app", act, subject=task_url)
-
-    def holds_environment_key(self) -> bool:
-        return self._asked_vault("holds_environment_key", lambda vault, owner: vault.holds_key(owner))
-
-    def public_key(self) -> bytes:
-        return self._asked_vault("public_key", lambda vault, owner: vault.public_key())
-
-    def store_environment_key(self, sealed: bytes) -> None:
-        self._asked_vault("store_environment_key", lambda vault, owner: vault.store_key(owner, ENVIRONMENT_KEY, sealed))
-
     def _owner(self) -> Owner:
-        return self.world.hosting.owner(self._api_key)
-
-    def _asked_vault(self, name: str, act: Callable[[Vault, Owner], T]) -> T:
-        def offered() -> T:
-            owner = self._owner()
-            if not self.vault:
-                raise NotOffered(f"{self._base} has no vault", status=404)
-            return act(self.world.hosting.vault, owner)
-
-        return self._asked(name, offered)
+        return self._hosting.owner(self._api_key)
 
     def _asked(
         self, name: str, act: Callable[[], T], *, subject: object = None, key: IdempotencyKey | None = None
@@ -270,10 +171,9 @@ class InMemoryBackend(Backend):
             self._outages.remove(outage)
             if not outage.after_effect:
                 raise outage.error
-        try:
-            answer = act()
-        except Refusal as no:
-            raise refusal(no.status, f"{self._base} refused ({no.status}): {no.message}") from no
+        if isinstance(subject, bytes):
+            self.requests.append(subject)
+        answer = super()._asked(name, act, subject=subject, key=key)
         if outage is not None:
             raise outage.error
         return answer

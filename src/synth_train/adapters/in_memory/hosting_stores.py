@@ -20,12 +20,13 @@ from synth_train.domain.model.hosting import (
     KeptReply,
     Owner,
     Point,
+    ResultFile,
     SealedKey,
     StoredFile,
     Verdict,
 )
 from synth_train.domain.model.jobs import FileId, IdempotencyKey, JobId
-from synth_train.ports.hosting import BlobStore, Inspector, JobStore, Rows
+from synth_train.ports.hosting import BlobStore, Inspector, JobStore, ResultStore, Rows
 
 
 class InMemoryJobStore(JobStore):
@@ -163,6 +164,19 @@ class InMemoryBlobStore(BlobStore):
 
     def remove(self, blob: Blob) -> None:
         self.contents.pop(blob.id, None)
+
+
+class InMemoryResultStore(ResultStore):
+    """ResultStore in a dict. Arrange with `made`: the files of each job by name."""
+
+    def __init__(self) -> None:
+        self.made: dict[JobId, dict[str, bytes]] = {}
+
+    def files(self, job_id: JobId) -> list[ResultFile]:
+        return [ResultFile(name=name, size=len(content)) for name, content in sorted(self.made.get(job_id, {}).items())]
+
+    def open(self, job_id: JobId, name: str) -> BinaryIO:
+        return io.BytesIO(self.made[job_id][name])
 
 
 class ScriptedInspector(Inspector):

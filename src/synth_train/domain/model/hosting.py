@@ -127,7 +127,13 @@ class JobStatus(str, Enum):
 
 _NEXT = {
     JobStatus.QUEUED: {JobStatus.RUNNING, JobStatus.CANCELLED},
-    JobStatus.RUNNING: {JobStatus.RUNNING, JobStatus.CANCELLING, JobStatus.SUCCEEDED, JobStatus.FAILED},
+    JobStatus.RUNNING: {
+        JobStatus.QUEUED,
+        JobStatus.RUNNING,
+        JobStatus.CANCELLING,
+        JobStatus.SUCCEEDED,
+        JobStatus.FAILED,
+    },
     JobStatus.CANCELLING: {JobStatus.CANCELLED, JobStatus.SUCCEEDED, JobStatus.FAILED},
     JobStatus.SUCCEEDED: set[JobStatus](),
     JobStatus.FAILED: set[JobStatus](),
@@ -157,6 +163,17 @@ class Order(Struct, frozen=True, kw_only=True):
         return tuple(file for file in (self.training_file, self.validation_file) if file)
 
 
+class KeyPlace(Struct, frozen=True, kw_only=True):
+    """Where the environment key of a job is kept on this machine: a reference, and no part of the key."""
+
+    mark: str
+    """Tells keys apart; nothing of the key can be had back from it."""
+    name: str
+    """The variable that holds it."""
+    file: str | None = None
+    """An env file; None: the environment of the command that asked for the job, which its worker inherits."""
+
+
 class Job(Struct, frozen=True, kw_only=True):
     """A job. Its methods are the only ways it changes; each gives the changed job."""
 
@@ -180,6 +197,10 @@ class Job(Struct, frozen=True, kw_only=True):
     reason: str = ""
     """Why it ended, if not well."""
     fine_tuned_model: str | None = None
+    key_place: KeyPlace | None = None
+    """RL on the machine of the one who asks only: elsewhere the vault has the key."""
+    waits_for: str = ""
+    """Why no worker may claim it although it was asked to start."""
     last_seq: int = 0
     """`seq` of its newest event."""
     last_event_at: float = 0.0
@@ -188,10 +209,16 @@ class Job(Struct, frozen=True, kw_only=True):
         """It may be claimed from now on."""
         return msgspec.structs.replace(self, started=True, updated_at=now)
 
+    def held_up(self, why: str, now: float) -> Job:
+        """It cannot be claimed for now; a job whose worker died goes back to the queue."""
+        job = self if self.status is JobStatus.QUEUED else self._to(JobStatus.QUEUED, now)
+        return msgspec.structs.replace(job, waits_for=why, updated_at=now)
+
     def claimed(self, worker: WorkerId, now: float) -> Job:
         """A worker takes it, from the queue or from a worker that died."""
         return msgspec.structs.replace(
             self._to(JobStatus.RUNNING, now),
+            waits_for="",
             worker=worker,
             claims=self.claims + 1,
             beat_at=now,
@@ -296,6 +323,15 @@ class JobFilter(Struct, frozen=True, kw_only=True):
             and (self.created_after is None or job.created_at > self.created_after)
             and (self.created_before is None or job.created_at < self.created_before)
         )
+
+
+class ResultFile(Struct, frozen=True, kw_only=True):
+    """A file of the model that a job has made."""
+
+    name: str
+    """Relative, with slashes: `config.json`, `merged/model.safetensors`."""
+    size: int
+    """Bytes."""
 
 
 # Environment keys

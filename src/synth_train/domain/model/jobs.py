@@ -82,6 +82,21 @@ class JobState(Struct, frozen=True, kw_only=True):
     fine_tuned_model: str | None = None
 
 
+class JobSummary(Struct, frozen=True, kw_only=True):
+    """One line of a list of jobs."""
+
+    job_id: JobId
+    kind: Kind | None
+    """None when the backend does not say, or says something else."""
+    word: str
+    phase: Phase
+    model: str = ""
+    name: str = ""
+    created_at: float | None = None
+    """Seconds since 1970."""
+    fine_tuned_model: str | None = None
+
+
 class Accepted(Struct, frozen=True, kw_only=True):
     """A job that the backend has taken."""
 

@@ -24,6 +24,8 @@ from synth_train.domain.model.jobs import (
     FileState,
     JobId,
     JobState,
+    JobSummary,
+    Kind,
     Verification,
     file_phase_of,
     phase_of,
@@ -107,6 +109,29 @@ def job_state_in(body: object, job_id: JobId) -> JobState:
         word=_shown(word),
         phase=phase,
         reason=_first_text(reply, _END_REASONS) if phase.over else "",
+        fine_tuned_model=model if isinstance(model, str) and model else None,
+    )
+
+
+def job_summary_in(body: object) -> JobSummary:
+    """One row of a list of jobs (wire-contract §4.1). Its kind is told by its type: `rl_online`, `sft_offline`, `sft`.
+
+    Raises:
+        UnexpectedReply: the row is no object, or has no id.
+    """
+    row = _object(body, "a job")
+    word = _first(row, _JOB_WORDS)
+    type_ = str(_first(row, ("training_type", "type")) or "").lower()
+    created_at = row.get("created_at")
+    model = row.get("fine_tuned_model")
+    return JobSummary(
+        job_id=job_id_in(row),
+        kind=next((kind for kind in Kind if type_.startswith(kind.value)), None),
+        word=_shown(word),
+        phase=phase_of(word),
+        model=_first_text(row, ("model_id", "model", "base_model")),
+        name=_first_text(row, ("name",)),
+        created_at=created_at if isinstance(created_at, (int, float)) else None,
         fine_tuned_model=model if isinstance(model, str) and model else None,
     )
 

@@ -12,6 +12,7 @@ from synth_train.domain.model.hosting import (
     JobFilter,
     JobStatus,
     KeptReply,
+    KeyPlace,
     Order,
     Owner,
     Point,
@@ -38,11 +39,23 @@ class Jobs:
     entropy: EntropyPort
     cancel_grace: float = CANCEL_GRACE
 
-    def create(self, owner: Owner, kind: Kind, body: bytes, *, route: str, key: IdempotencyKey | None) -> Job:
+    def create(
+        self,
+        owner: Owner,
+        kind: Kind,
+        body: bytes,
+        *,
+        route: str,
+        key: IdempotencyKey | None,
+        key_place: KeyPlace | None = None,
+    ) -> Job:
         """Take a job; one for RL begins by itself, one for SFT when it is started (wire-contract §2.1, §3.1).
 
         The same body under the same key, on the same route, gives the same job, however often and from wherever it
         is asked. What was refused leaves its key free.
+
+        Args:
+            key_place: where the environment key of an RL job is kept, for workers that have no vault to ask.
 
         Raises:
             Refusal: 400 or 422 as `order_in` says, 422 for a file that is unknown or not ready, 409 when the key
@@ -57,7 +70,12 @@ class Jobs:
             _refuse_unready_files(rows, owner, order)
             now = self.clock.now()
             job = Job(
-                id=JobId(f"job_{self.entropy.token(12)}"), owner=owner, order=order, created_at=now, updated_at=now
+                id=JobId(f"job_{self.entropy.token(12)}"),
+                owner=owner,
+                order=order,
+                created_at=now,
+                updated_at=now,
+                key_place=key_place if kind is Kind.RL else None,
             )
             if kind is Kind.RL:
                 job = job.asked_to_start(now)
@@ -74,7 +92,7 @@ class Jobs:
             Refusal: 404.
         """
         with self.store.transaction() as rows:
-            job = _known(rows, owner, job_id)
+            job = known_job(rows, owner, job_id)
             if not job.started and not job.status.over:
                 job = job.asked_to_start(self.clock.now())
                 rows.save_job(job)
@@ -88,7 +106,7 @@ class Jobs:
             Refusal: 404.
         """
         with self.store.transaction() as rows:
-            job = _known(rows, owner, job_id)
+            job = known_job(rows, owner, job_id)
             if job.status in (JobStatus.QUEUED, JobStatus.RUNNING):
                 now = self.clock.now()
                 job = job.asked_to_cancel(now)
@@ -107,7 +125,7 @@ class Jobs:
         """
         self._tend()
         with self.store.transaction() as rows:
-            return _known(rows, owner, job_id)
+            return known_job(rows, owner, job_id)
 
     def listed(self, owner: Owner, wanted: JobFilter) -> list[Job]:
         """Jobs, newest first."""
@@ -123,7 +141,7 @@ class Jobs:
         """
         self._tend()
         with self.store.transaction() as rows:
-            _known(rows, owner, job_id)
+            known_job(rows, owner, job_id)
             return rows.events(job_id, since=since, limit=limit)
 
     def points(
@@ -136,7 +154,7 @@ class Jobs:
         """
         self._tend()
         with self.store.transaction() as rows:
-            _known(rows, owner, job_id)
+            known_job(rows, owner, job_id)
             return rows.points(job_id, after_step=after_step, limit=limit, name=name)
 
     def _tend(self) -> None:
@@ -156,7 +174,12 @@ class Jobs:
         self.executor.wake()
 
 
-def _known(rows: Rows, owner: Owner, job_id: JobId) -> Job:
+def known_job(rows: Rows, owner: Owner, job_id: JobId) -> Job:
+    """A job that must be there.
+
+    Raises:
+        Refusal: 404.
+    """
     job = rows.job(job_id)
     if job is None or job.owner != owner:
         raise Refusal(404, "unknown_job", f"there is no job {job_id}")

@@ -8,6 +8,7 @@ from synth_train.domain.model.hosting import Owner, Refusal, owner_of
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.usecases.hosting.files import Files
 from synth_train.domain.usecases.hosting.jobs import Jobs
+from synth_train.domain.usecases.hosting.results import Results
 from synth_train.domain.usecases.hosting.vault import Vault
 
 
@@ -17,6 +18,7 @@ class Hosting:
 
     files: Files
     jobs: Jobs
+    results: Results
     vault: Vault
     takes_config: bool = False
     """Whether the trainer reads `metadata.config` of an SFT job: what the hosted wire drops."""

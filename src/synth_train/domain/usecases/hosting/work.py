@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -20,7 +20,7 @@ from synth_train.domain.model.hosting import (
     WorkerId,
     fine_tuned_id,
 )
-from synth_train.domain.model.jobs import Kind
+from synth_train.domain.model.jobs import JobId, Kind
 from synth_train.domain.usecases.hosting.events import tell
 from synth_train.ports.clock import ClockPort
 from synth_train.ports.hosting import JobStore, Rows, Trainer
@@ -45,27 +45,61 @@ class Queue:
     at_once: int = 1
     """How many jobs run at the same time."""
     dead_after: float = DEAD_AFTER
+    dead: Callable[[Job], bool] | None = None
+    """Whether the worker of a held job is dead, where that can be known; None: `dead_after` tells."""
+    hindrance: Callable[[Job], str] | None = None
+    """Why no worker here may claim a job, such as a key that is not to be had; empty when one may."""
 
     def claim(self, worker: WorkerId) -> Job | None:
         """Take the job whose turn it is: one whose worker died, else the one that has waited longest.
 
-        A job that has been claimed too often fails instead, and one that was asked to stop is cancelled. None when
-        nothing is to be done, or enough is being done already.
+        A job that has been claimed too often fails instead, one that was asked to stop is cancelled, and one with a
+        hindrance waits and says why. None when nothing is to be done, or enough is being done already.
         """
+        looked_at = self._hindrances()
         now = self.clock.now()
         with self.store.transaction() as rows:
             held = rows.held_jobs()
-            dead = [job for job in held if now - job.beat_at > self.dead_after]
+            dead = [job for job in held if self._is_dead(job, now)]
             room = len(held) - len(dead) < self.at_once
             for job in dead:
                 if job.status is JobStatus.CANCELLING:
                     _end(rows, job, now, JobStatus.CANCELLED, "its worker died while it was asked to stop")
                 elif job.claims >= MOST_CLAIMS:
                     _end(rows, job, now, JobStatus.FAILED, f"its worker died {job.claims} times")
+                elif why := looked_at.get(job.id):
+                    _hold_up(rows, job, now, why)
                 elif room:
                     return _claim(rows, job, worker, now)
-            waiting = rows.waiting_jobs()
-            return _claim(rows, waiting[0], worker, now) if waiting and room else None
+            for job in rows.waiting_jobs():
+                why = looked_at.get(job.id)
+                if why and why != job.waits_for:
+                    _hold_up(rows, job, now, why)
+                elif why == "" and room:
+                    return _claim(rows, job, worker, now)
+        return None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a worker would find something to do, were it the only one. To say why a job waits is work, too."""
+        with self.store.transaction() as rows:
+            held, waiting = rows.held_jobs(), rows.waiting_jobs()
+        return bool(held) or any(not (why := self._why(job)) or why != job.waits_for for job in waiting)
+
+    def _is_dead(self, job: Job, now: float) -> bool:
+        return now - job.beat_at > self.dead_after if self.dead is None else self.dead(job)
+
+    def _hindrances(self) -> dict[JobId, str]:
+        """What hinders each job, found out before the transaction, since it may mean to read a file.
+
+        A job that comes in between is not among them: it is left for the next claim.
+        """
+        with self.store.transaction() as rows:
+            jobs = [*rows.held_jobs(), *rows.waiting_jobs()]
+        return {job.id: self._why(job) for job in jobs}
+
+    def _why(self, job: Job) -> str:
+        return "" if self.hindrance is None else self.hindrance(job)
 
 
 class Activity(str, Enum):
@@ -121,6 +155,20 @@ class Worker:
             happenings.close()
         return self._settle(job, JobStatus.CANCELLED, "cancelled while it ran")
 
+    def beat(self) -> JobStatus | None:
+        """Show that the worker lives while its trainer is at one long step. May be called from another thread.
+
+        Returns the status of its job, None when it has none (any more).
+        """
+        work = self._work
+        return self._write(work[0], Tick()) if work else None
+
+    def give_up(self) -> None:
+        """Settle a job that was to stop and whose trainer does not come back; the process should end after this."""
+        work = self._work
+        if work is not None:
+            self._settle(work[0], JobStatus.CANCELLED, "cancelled while it ran; the step under way was cut off")
+
     def _task(self, job: Job) -> Task:
         order = job.order
         with self._queue.store.transaction() as rows:
@@ -163,6 +211,10 @@ def _claim(rows: Rows, job: Job, worker: WorkerId, now: float) -> Job:
     again = f" again, after its worker died ({job.claims + 1} of {MOST_CLAIMS})" if job.claims else ""
     what = "train.started" if job.order.kind is Kind.RL else "training.started"
     return tell(rows, job.claimed(worker, now), now, what, f"Training begins{again}.")
+
+
+def _hold_up(rows: Rows, job: Job, now: float, why: str) -> None:
+    tell(rows, job.held_up(why, now), now, "waiting", f"Waits: {why}.", level="warning", data={"reason": why})
 
 
 def _write(rows: Rows, job: Job, now: float, happening: Happening) -> None:
