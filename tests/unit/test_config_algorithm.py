@@ -74,7 +74,7 @@ def said(table: dict[str, Any], kind: Kind) -> str:
             algorithm("online", "policy_gradient", "grpo"),
             Kind.RL,
             'algorithm.variety: "grpo" is not trained by RL jobs; GRPO is not offered; write variety = "gspo",'
-            " which it was followed by",
+            " its successor",
         ),
         (
             algorithm("online", "policy_gradient", "ppo"),
@@ -131,6 +131,7 @@ def test_words_that_do_not_go_together_are_told_which_do() -> None:
         (Kind.SFT, {"training": {"mode": "sft_offline", "use_qlora": False}}, "fft"),
         (Kind.SFT, {"training": {"mode": "LoRA"}}, "lora"),
         (Kind.SFT, {"training": {"use_qlora": True}}, "lora"),
+        (Kind.SFT, {"lora": {"r": 8}}, "lora"),
     ],
 )
 def test_a_config_without_algorithm_gets_the_one_of_its_kind(kind: Kind, table: dict[str, Any], variety: str) -> None:

@@ -220,16 +220,16 @@ def test_a_secret_cannot_be_encoded() -> None:
 
 # -- what is lost on the way
 
-LOST = SFT + "weight_decay = 0.1\n[compute.topology]\n[lora]\nr = 8\n[tags]\nx = 1\n[metadata]\nx = 1\n"
+LOST = "[tags]\nx = 1\n" + SFT + "weight_decay = 0.1\n[compute.topology]\n[lora]\nr = 8\n[metadata]\nx = 1\n"
 
 
 def test_known_keys_that_an_sft_request_has_no_place_for_are_named() -> None:
     problems = not_sent(planned(LOST.replace('rows.jsonl"', 'rows.jsonl"\npoll_seconds = 5')), takes_config=False)
     assert [str(problem).partition(": hosted")[0] for problem in problems] == [
-        "train.toml:9: job.poll_seconds",
-        "train.toml:14: hyperparameters.weight_decay",
-        "train.toml:16: lora",
-        "train.toml:18: tags",
+        "train.toml:1: tags",
+        "train.toml:11: job.poll_seconds",
+        "train.toml:16: hyperparameters.weight_decay",
+        "train.toml:18: lora",
     ]
     assert {problem.severity for problem in problems} == {Severity.WARNING}
 

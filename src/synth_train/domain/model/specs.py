@@ -142,11 +142,9 @@ def not_sent(plan: Plan, takes_config: bool) -> tuple[Problem, ...]:
     if plan.kind is Kind.RL or takes_config:
         return ()
     what = "hosted backends do not get this: an SFT request has no place for it"
-    return tuple(
-        Problem(plan.place_of(path), dotted(path), what, Severity.WARNING)
-        for path in _NOT_SENT
-        if _at(plan.table, path) not in (None, {})
-    )
+    lost = (path for path in _NOT_SENT if _at(plan.table, path) not in (None, {}))
+    problems = (Problem(plan.place_of(path), dotted(path), what, Severity.WARNING) for path in lost)
+    return tuple(sorted(problems, key=lambda problem: problem.place.line or 0))
 
 
 def _rl_request(plan: Plan, table: dict[str, Any], backend_base: str | None) -> RlRequest:

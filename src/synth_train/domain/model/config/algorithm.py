@@ -39,7 +39,7 @@ LORA = Triple(Kind.SFT, "offline", "sft", "lora")
 TRIPLES = (GSPO, FFT, Triple(Kind.SFT, "offline", "sft", "fft"), LORA)
 
 _REMEDIES = {
-    "grpo": 'GRPO is not offered; write variety = "gspo", which it was followed by',
+    "grpo": 'GRPO is not offered; write variety = "gspo", its successor',
     "ppo": 'PPO is not offered; write variety = "gspo"',
     "qlora": 'write variety = "lora", and use_qlora = true in [training]',
 }
@@ -79,7 +79,7 @@ def default_for(kind: Kind, table: Mapping[str, Any]) -> Triple:
         return GSPO
     training = table.get("training")
     quantised = isinstance(training, dict) and training.get("use_qlora") is True
-    return LORA if quantised or _word(table, "training", "mode") in ("lora", "qlora") else FFT
+    return LORA if quantised or "lora" in table or _word(table, "training", "mode") in ("lora", "qlora") else FFT
 
 
 def wrong_with(table: Mapping[str, Any], kind: Kind) -> Finding | None:
