@@ -217,7 +217,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 def _line_within(statement: str, inside: KeyPath) -> int:
     """In which line of its statement, counted from 0, a value begins: the first at whose end it is there."""
-    ends: list[str] = []
+    begins, ends = [0], list[str]()
     open_ones: list[str] = []
     for token in re.finditer(_TOKEN, statement.rstrip()):
         if token[0] in _CLOSING:
@@ -226,7 +226,8 @@ def _line_within(statement: str, inside: KeyPath) -> int:
             open_ones.pop()
         elif token[0] == "\n":
             ends.append(statement[: token.end()] + "".join(reversed(open_ones)))
-    return bisect_left(ends, True, key=lambda begun: inside in _paths(tomli.loads(begun)))
+            begins.append(statement.count("\n", 0, token.end()))
+    return begins[bisect_left(ends, True, key=lambda begun: inside in _paths(tomli.loads(begun)))]
 
 
 def _paths(value: object, path: KeyPath = ()) -> Iterator[KeyPath]:
