@@ -211,7 +211,7 @@ def test_an_sft_session_names_dataset_upload_file_and_model(streams: Streams) ->
         "Backend base: local\n"
         "Dataset OK (rows=200, turns=600, system=200, user=200, assistant=200, longest=12.3 kB at line 17, "
         "1 warning)\n"
-        "Uploading train.jsonl (1.4 MB, training set)...\n"
+        "Uploading /work/train.jsonl (1.4 MB, training set)...\n"
         "File ready (id=file_1)\n"
         "Fine-tuned model: ft:x:job_1\n"
     )

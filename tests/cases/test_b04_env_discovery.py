@@ -23,10 +23,9 @@ sys.exit(main())
 
 LIBRARY_SCRIPT = """\
 import sys
-from pathlib import Path
 import synth_train
-result, = synth_train.train(synth_train.TrainRequest(configs=(Path("cfg/sft.toml"),), backend=sys.argv[1], poll=False))
-assert result.ok, result
+result = synth_train.submit("cfg/sft.toml", backend=sys.argv[1], wait=False)
+assert result.job_id == "job_1", result
 """
 
 

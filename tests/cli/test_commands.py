@@ -55,7 +55,7 @@ def test_an_sft_job_from_its_toml_to_its_end(synth_ai: CommandLine) -> None:
     assert re.fullmatch(
         r"""Backend base: https://api\.usesynth\.ai \(key sk-\.\.\.kwy\)
 Dataset OK \(rows=3, turns=6, .*\)
-Uploading train\.jsonl \(\d+ bytes, training set\)\.\.\.
+Uploading /\S+/train\.jsonl \(\d+ bytes, training set\)\.\.\.
 File ready \(id=file_\w+\)
 POST https://api\.usesynth\.ai/learning/jobs
 Payload preview:\{"model":"Qwen/Qwen3-0\.6B",.*\}

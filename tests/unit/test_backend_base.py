@@ -155,7 +155,7 @@ def test_a_sign_in_inside_the_url_is_left_out_and_said() -> None:
 
     assert chosen.base == "https://a.test/api"
     assert chosen.password == Secret("fake-url-password")
-    assert chosen.notes == ("--backend: the user name and password in the URL are not used; SYNTH_API_KEY is sent.",)
+    assert chosen.notes == ("--backend: the sign-in inside the URL is not used; SYNTH_API_KEY is sent.",)
     assert "fake-url" not in repr(chosen)
 
 

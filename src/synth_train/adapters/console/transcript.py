@@ -128,7 +128,7 @@ def _transcript(moment: Moment) -> list[str]:
         case DatasetChecked():
             return [dataset_line(moment.report)]
         case UploadBegun():
-            return [f"Uploading {moment.path.name} ({size(moment.size)}, {moment.purpose})..."]
+            return [f"Uploading {moment.path} ({size(moment.size)}, {moment.purpose})..."]
         case FileReady():
             return [f"File ready (id={moment.file_id})"]
         case Creating():

@@ -99,7 +99,7 @@ def _checked(text: str, source: str, notes: tuple[str, ...], insecure_http: bool
             hint="Use https, or allow it with --insecure-http on a network that you trust.",
         )
     if "@" in text.partition("://")[2].partition("/")[0]:
-        notes = (*notes, f"{source}: the user name and password in the URL are not used; SYNTH_API_KEY is sent.")
+        notes = (*notes, f"{source}: the sign-in inside the URL is not used; SYNTH_API_KEY is sent.")
     return BackendBase(base=found.url, source=source, notes=notes, password=found.password)
 
 
