@@ -10,8 +10,13 @@ from pathlib import Path
 import pytest
 from nacl.public import PrivateKey
 
+import synth_train
 from cases.harness import ENV_KEY, SYNTH_KEY, Ran, Workspace
 from cases.scripted_server import Script, ScriptedServer, rl, sft
+from synth_train.adapters.dotenv_env import DotenvEnv
+from synth_train.adapters.http.backend import HttpBackend
+from synth_train.domain.model.jobs import JobId
+from synth_train.domain.model.task_app import TaskAppKeys
 
 URL_PASSWORD = "fake-url-password"
 WINDOW = 8
@@ -160,3 +165,35 @@ def test_a_minted_key_is_in_the_env_file_and_nowhere_else(workspace: Workspace, 
     assert_nothing_leaked(workspace, ran, minted[1])
     stored = server.seen("POST /api/v1/env-keys")[0]
     assert minted[1].encode() not in stored.body
+
+
+def objects_that_hold_keys(workspace: Workspace) -> list[object]:
+    """Of the library's: settings, clients, and the errors that come out of them."""
+    workspace.sft()
+    key = synth_train.Secret(SYNTH_KEY)
+    echo: Script = {"GET /api/*": [{"status": 401, "json": {"detail": "bad credentials: {{AUTH}}"}}]}
+    with ScriptedServer(echo) as server:
+        backend = HttpBackend(f"http://user:{URL_PASSWORD}@127.0.0.1:{server.port}/api", api_key=key)
+        errors = []
+        for kind in synth_train.Kind:
+            with pytest.raises(synth_train.KeyRefused) as refused:
+                backend.job(kind, JobId("job_1"))
+            errors.append(refused.value)
+    return [
+        key,
+        [key],
+        {"key": key},
+        TaskAppKeys(key, (synth_train.Secret(ENV_KEY),)),
+        DotenvEnv().read(workspace.cwd / ".env"),
+        backend,
+        *errors,
+        *(error.hint for error in errors),
+        *(error.__cause__ for error in errors),
+    ]
+
+
+def test_no_object_of_the_library_shows_a_key(workspace: Workspace) -> None:
+    for held in objects_that_hold_keys(workspace):
+        for text in (repr(held), str(held), f"{held}"):
+            for secret in (SYNTH_KEY, URL_PASSWORD):
+                assert not [window for window in windows(secret) if window in text], text
