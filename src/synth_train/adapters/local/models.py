@@ -56,6 +56,11 @@ _DTYPES = {
     "float16": torch.float16,
     "fp16": torch.float16,
 }
+# Their own methods have no types.
+_causal_lm: Any = AutoModelForCausalLM
+_fast_tokenizer: Any = PreTrainedTokenizerFast
+_logging: Any = transformers_logging
+
 _PACKAGES = ("synth-train", "torch", "transformers", "trl", "peft", "accelerate")
 
 
@@ -267,10 +272,11 @@ def _read(
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     options: dict[str, Any] = {"dtype": torch.float32 if method is Method.FULL else hardware.dtype}
     if method is Method.QLORA:
-        from transformers import BitsAndBytesConfig
+        import transformers
 
         options["device_map"] = {"": hardware.device}
-        options["quantization_config"] = BitsAndBytesConfig(
+        quantization: Any = transformers.BitsAndBytesConfig
+        options["quantization_config"] = quantization(
             load_in_4bit=True,
             bnb_4bit_quant_type="nf4",
             bnb_4bit_use_double_quant=True,
@@ -296,7 +302,7 @@ def _without_quantization(model: PreTrainedModel) -> PreTrainedModel:
     config = type(model.config)(
         **{name: value for name, value in model.config.to_dict().items() if name != "quantization_config"}
     )
-    plain = AutoModelForCausalLM.from_config(config, dtype=model.dtype)
+    plain: PreTrainedModel = _causal_lm.from_config(config, dtype=model.dtype)
     plain.load_state_dict(model.state_dict())
     return plain
 
@@ -330,7 +336,7 @@ def _worded(source: Source) -> Iterator[None]:
 
 
 def lora_config(lora: Lora | UnsetType) -> LoraConfig:
-    """`[lora]` as peft wants it: rank 16, scale 2 × the rank, no dropout, every linear layer, unless it says else."""
+    """`[lora]` as peft wants it: rank 16, scale twice the rank, no dropout, every linear layer, unless it says else."""
     given = lora if isinstance(lora, Lora) else Lora()
     rank = _or(given.r, 16)
     return LoraConfig(
@@ -385,7 +391,7 @@ def save(
     with complete_folder(folder) as aside:
         if isinstance(model, PeftModel):
             at = aside / ADAPTER if merge else aside
-            model.save_pretrained(at)
+            model.save_pretrained(str(at))
             (at / "README.md").unlink(missing_ok=True)  # a form that nobody has filled in
             _name_base(at / "adapter_config.json", loaded.source, folder / at.relative_to(aside))
             if loaded.source.folder is None:
@@ -518,7 +524,7 @@ def tiny_tokenizer() -> PreTrainedTokenizerBase:
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in _SPECIAL])
     tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in _TAGS])
-    return PreTrainedTokenizerFast(
+    made: PreTrainedTokenizerBase = _fast_tokenizer(
         tokenizer_object=tokenizer,
         chat_template=_TEMPLATE,
         eos_token="<|im_end|>",
@@ -526,6 +532,7 @@ def tiny_tokenizer() -> PreTrainedTokenizerBase:
         model_max_length=TINY_CONTEXT,
         clean_up_tokenization_spaces=False,
     )
+    return made
 
 
 def tiny_model() -> PreTrainedModel:
@@ -546,7 +553,8 @@ def tiny_model() -> PreTrainedModel:
         pad_token_id=cast(int, tokenizer.pad_token_id),
     )
     with _seeded(0):
-        return AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+        made: PreTrainedModel = _causal_lm.from_config(config, dtype=torch.float32)
+    return made
 
 
 @contextmanager
@@ -583,5 +591,5 @@ def training_template(loaded: Loaded) -> str:
 
 def quiet() -> None:
     """Keep transformers from printing progress bars and advice: a worker's output is its log."""
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
+    _logging.set_verbosity_error()
+    _logging.disable_progress_bar()
