@@ -249,7 +249,7 @@ def test_an_override_is_a_dotted_key_and_a_toml_value(
     make: Make, text: str, path: tuple[str, ...], value: object
 ) -> None:
     override = make({}).override(text)
-    assert (override.text, override.path, override.value) == (text, path, value)
+    assert (override.path, override.value) == (path, value)
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def override(text: str) -> Override:
         raise _no_value(path, setting[2].strip()) from error
     if len(table) > 1:
         raise _no_value(path, "")
-    return Override(text, path, table["value"])
+    return Override(path, table["value"])
 
 
 def _no_value(path: tuple[str, ...], value: str) -> UsageError:

@@ -24,10 +24,8 @@ class ConfigDocument(Struct, frozen=True, kw_only=True):
 
 
 class Override(Struct, frozen=True):
-    """One `--set a.b.c=VALUE`, parsed."""
+    """One `--set a.b.c=VALUE`, parsed. What was typed is not kept: it may be a secret, and messages name the key."""
 
-    text: str
-    """As typed, for messages."""
     path: tuple[str, ...]
     value: object
 

@@ -77,15 +77,9 @@ def secrets_in(plan: Plan, secrets: Iterable[Secret]) -> tuple[Problem, ...]:
     A secret shorter than `WINDOW` characters is only found where it is the whole text.
     """
     held = tuple(secret for secret in secrets if secret)
-    return tuple(
-        Problem(
-            Place(redact(place.source, held), place.line),
-            redact(dotted(path), held),
-            "this is the value of a key, which must not stand in a config; take it out, keys belong in an env file",
-        )
-        for path in _holding(plan.table, (), tuple(secret.reveal() for secret in held))
-        for place in (plan.place_of(path),)
-    )
+    what = "this is the value of a key, which must not stand in a config; take it out, keys belong in an env file"
+    paths = _holding(plan.table, (), tuple(secret.reveal() for secret in held))
+    return tuple(Problem(plan.place_of(path), redact(dotted(path), held), what) for path in paths)
 
 
 def _holding(value: object, path: KeyPath, texts: tuple[str, ...]) -> Iterator[KeyPath]:

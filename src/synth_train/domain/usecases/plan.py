@@ -301,9 +301,7 @@ class _Draft:
 
     def _place_of(self, path: KeyPath) -> Place:
         override = self._override_of(path)
-        if override is None:
-            return self._document.place_of(path)
-        return Place(_option(override))
+        return self._document.place_of(path) if override is None else Place(_option(override))
 
     def _say(self, at: KeyPath | Place, what: str, severity: Severity = Severity.ERROR) -> None:
         if isinstance(at, Place):
@@ -334,9 +332,7 @@ def _overlaid(table: Mapping[str, Any], overrides: tuple[Override, ...]) -> dict
         for depth, name in enumerate(parents, 1):
             child = inner.get(name, {})
             if not isinstance(child, dict):
-                raise UsageError(
-                    f"--set {override.text}: {dotted(override.path[:depth])} is not a table in this config"
-                )
+                raise UsageError(f"{_option(override)}: {dotted(override.path[:depth])} is not a table in this config")
             inner[name] = child = dict(child)
             inner = child
         inner[last] = override.value
@@ -344,8 +340,9 @@ def _overlaid(table: Mapping[str, Any], overrides: tuple[Override, ...]) -> dict
 
 
 def _option(override: Override) -> str:
-    """As typed, on one line."""
-    return f"--set {' '.join(override.text.split())}"
+    """The option for a message, with its value unless that is text or may hold some: it may be a secret."""
+    shown = str(override.value).lower() if isinstance(override.value, bool | int | float) else "..."
+    return f"--set {dotted(override.path)}={shown}"
 
 
 def _preference(used: TaskUrl, other: TaskUrl) -> str:
