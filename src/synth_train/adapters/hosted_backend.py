@@ -1,16 +1,15 @@
-"""A backend without a wire: hosting itself, in this process."""
+"""A backend without a wire: the workshop of hosting, in this process."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from synth_train.domain.model.errors import NotOffered, TrainingError
+from synth_train.domain.model.errors import TrainingError
 from synth_train.domain.model.hosting import Event, JobFilter, KeyPlace, Owner, Point, Refusal, ResultFile
 from synth_train.domain.model.jobs import (
     Accepted,
@@ -22,7 +21,6 @@ from synth_train.domain.model.jobs import (
     JobState,
     JobSummary,
     Kind,
-    Verification,
 )
 from synth_train.domain.model.replies import (
     features_in,
@@ -32,13 +30,10 @@ from synth_train.domain.model.replies import (
     job_state_in,
     job_summary_in,
     refusal,
-    verification_in,
 )
-from synth_train.domain.model.task_app import TaskAppKeys
 from synth_train.domain.usecases.hosting import wire
 from synth_train.domain.usecases.hosting.files import Label
-from synth_train.domain.usecases.hosting.service import Hosting
-from synth_train.domain.usecases.hosting.vault import ENVIRONMENT_KEY, Vault
+from synth_train.domain.usecases.hosting.service import Workshop
 from synth_train.ports.backend import Backend, Upload
 from synth_train.ports.streams import Readable
 
@@ -48,16 +43,13 @@ _CHUNK = 1 << 20
 
 
 class HostedBackend(Backend):
-    """Backend over `hosting`, for one owner. What goes in and out is read as if it had gone over the wire.
+    """Backend over a workshop, for one owner. What goes in and out is read as if it had gone over the wire.
 
-    A subclass says who the owner is, and may see every call in `_asked`.
+    A subclass says who the owner is and what there is for environment keys, and sees every call in `_asked`.
     """
 
-    vault = True
-    """Whether it keeps environment keys."""
-
-    def __init__(self, hosting: Hosting, base: str) -> None:
-        self._hosting = hosting
+    def __init__(self, workshop: Workshop, base: str) -> None:
+        self._workshop = workshop
         self._base = base.rstrip("/")
 
     @abstractmethod
@@ -91,7 +83,7 @@ class HostedBackend(Backend):
         return self._base
 
     def features(self) -> Features:
-        health = wire.health(takes_config=self._hosting.takes_config)
+        health = wire.health(takes_config=self._workshop.takes_config)
         return self._asked("features", lambda: features_in(health, self._base))
 
     def upload(self, upload: Upload) -> FileId:
@@ -99,20 +91,20 @@ class HostedBackend(Backend):
             with closing(upload.open()) as stream:
                 chunks = iter(lambda: stream.read(_CHUNK), b"")
                 label = Label(filename=upload.filename, purpose=upload.purpose)
-                file = self._hosting.files.upload(self._owner(), chunks, lambda: label)
+                file = self._workshop.files.upload(self._owner(), chunks, lambda: label)
             return file_id_in(wire.file(file))
 
         return self._asked("upload", act, subject=upload.filename)
 
     def file(self, file_id: FileId) -> FileState:
         def act() -> FileState:
-            return file_state_in(wire.file(self._hosting.files.show(self._owner(), file_id)), file_id)
+            return file_state_in(wire.file(self._workshop.files.show(self._owner(), file_id)), file_id)
 
         return self._asked("file", act, subject=file_id)
 
     def create(self, kind: Kind, request: bytes, key: IdempotencyKey) -> Accepted:
         def act() -> Accepted:
-            job = self._hosting.jobs.create(
+            job = self._workshop.jobs.create(
                 self._owner(), kind, request, route=kind.route, key=key, key_place=self._key_place()
             )
             reply = wire.job(job)
@@ -123,7 +115,7 @@ class HostedBackend(Backend):
     def start(self, kind: Kind, job_id: JobId) -> None:
         def act() -> None:
             try:
-                self._hosting.jobs.start(self._owner(), job_id)
+                self._workshop.jobs.start(self._owner(), job_id)
             except Refusal as no:
                 if no.status != 404:  # over a wire, no such job and no such route look the same
                     raise
@@ -132,7 +124,7 @@ class HostedBackend(Backend):
 
     def job(self, kind: Kind, job_id: JobId) -> JobState:
         def act() -> JobState:
-            return job_state_in(wire.job(self._hosting.jobs.show(self._owner(), job_id)), job_id)
+            return job_state_in(wire.job(self._workshop.jobs.show(self._owner(), job_id)), job_id)
 
         return self._asked("job", act, subject=job_id)
 
@@ -140,67 +132,33 @@ class HostedBackend(Backend):
 
     def events(self, kind: Kind, job_id: JobId, *, after: int = 0, limit: int = 200) -> Sequence[Event]:
         def act() -> Sequence[Event]:
-            return self._hosting.jobs.events(self._owner(), job_id, since=after, limit=limit)
+            return self._workshop.jobs.events(self._owner(), job_id, since=after, limit=limit)
 
         return self._asked("events", act, subject=job_id)
 
     def points(self, kind: Kind, job_id: JobId, *, after_step: int = 0, limit: int = 200) -> Sequence[Point]:
         def act() -> Sequence[Point]:
-            return self._hosting.jobs.points(self._owner(), job_id, after_step=after_step, limit=limit)
+            return self._workshop.jobs.points(self._owner(), job_id, after_step=after_step, limit=limit)
 
         return self._asked("points", act, subject=job_id)
 
     def list_jobs(self, wanted: JobFilter) -> Sequence[JobSummary]:
         def act() -> Sequence[JobSummary]:
-            return [job_summary_in(wire.job(job)) for job in self._hosting.jobs.listed(self._owner(), wanted)]
+            return [job_summary_in(wire.job(job)) for job in self._workshop.jobs.listed(self._owner(), wanted)]
 
         return self._asked("list_jobs", act, subject=wanted)
 
     def cancel(self, kind: Kind, job_id: JobId) -> JobState:
         def act() -> JobState:
-            return job_state_in(wire.job(self._hosting.jobs.cancel(self._owner(), job_id)), job_id)
+            return job_state_in(wire.job(self._workshop.jobs.cancel(self._owner(), job_id)), job_id)
 
         return self._asked("cancel", act, subject=job_id)
 
     def results(self, kind: Kind, job_id: JobId) -> Sequence[ResultFile]:
-        return self._asked("results", lambda: self._hosting.results.listed(self._owner(), job_id), subject=job_id)
+        return self._asked("results", lambda: self._workshop.results.listed(self._owner(), job_id), subject=job_id)
 
     def open_result(self, kind: Kind, job_id: JobId, name: str) -> Readable:
         def act() -> Readable:
-            return self._hosting.results.open(self._owner(), job_id, name)
+            return self._workshop.results.open(self._owner(), job_id, name)
 
         return self._asked("open_result", act, subject=(job_id, name))
-
-    # Environment keys
-
-    def lend_environment_key(self, keys: TaskAppKeys, *, name: str, file: Path | None) -> None:
-        """Nothing: a vault has keys of its own."""
-
-    def verify_task_app(self, task_url: str) -> Verification:
-        def act() -> Verification:
-            owner = self._owner()
-            try:
-                attempts = self._hosting.vault.try_task_app(owner, task_url)
-            except Refusal as no:
-                return verification_in(no.status, no.body)
-            return verification_in(200, wire.verification(attempts))
-
-        return self._asked("verify_task_app", act, subject=task_url)
-
-    def holds_environment_key(self) -> bool:
-        return self._asked_vault("holds_environment_key", lambda vault, owner: vault.holds_key(owner))
-
-    def public_key(self) -> bytes:
-        return self._asked_vault("public_key", lambda vault, owner: vault.public_key())
-
-    def store_environment_key(self, sealed: bytes) -> None:
-        self._asked_vault("store_environment_key", lambda vault, owner: vault.store_key(owner, ENVIRONMENT_KEY, sealed))
-
-    def _asked_vault(self, name: str, act: Callable[[Vault, Owner], T]) -> T:
-        def offered() -> T:
-            owner = self._owner()
-            if not self.vault:
-                raise NotOffered(f"{self._base} has no vault", status=404)
-            return act(self._hosting.vault, owner)
-
-        return self._asked(name, offered)

@@ -21,14 +21,17 @@ from synth_train.adapters.in_memory.hosting_stores import (
 )
 from synth_train.adapters.in_memory.sealer import ReadableUnsealer
 from synth_train.adapters.in_memory.task_app import InMemoryTaskApp
-from synth_train.domain.model.hosting import Job, Owner, StoredFile
-from synth_train.domain.model.jobs import IdempotencyKey
+from synth_train.domain.model.errors import NotOffered
+from synth_train.domain.model.hosting import Job, Owner, Refusal, StoredFile
+from synth_train.domain.model.jobs import IdempotencyKey, Verification
+from synth_train.domain.model.replies import verification_in
 from synth_train.domain.model.secret import Secret
+from synth_train.domain.usecases.hosting import wire
 from synth_train.domain.usecases.hosting.files import Files
 from synth_train.domain.usecases.hosting.jobs import Jobs
 from synth_train.domain.usecases.hosting.results import Results
 from synth_train.domain.usecases.hosting.service import Hosting
-from synth_train.domain.usecases.hosting.vault import Vault
+from synth_train.domain.usecases.hosting.vault import ENVIRONMENT_KEY, Vault
 from synth_train.domain.usecases.hosting.work import Queue
 from synth_train.ports.backend import BackendsPort
 from synth_train.ports.clock import ClockPort
@@ -114,6 +117,7 @@ class InMemoryBackend(HostedBackend):
     ) -> None:
         self.world = world or InMemoryHosting(clock=clock or ManualClock())
         super().__init__(self.world.hosting, base)
+        self.vault = True
         self.calls: list[Call] = []
         self.requests: list[bytes] = []
         """The bodies of all job requests that came in, refused ones too."""
@@ -160,7 +164,7 @@ class InMemoryBackend(HostedBackend):
     # Backend
 
     def _owner(self) -> Owner:
-        return self._hosting.owner(self._api_key)
+        return self.world.hosting.owner(self._api_key)
 
     def _asked(
         self, name: str, act: Callable[[], T], *, subject: object = None, key: IdempotencyKey | None = None
@@ -177,6 +181,37 @@ class InMemoryBackend(HostedBackend):
         if outage is not None:
             raise outage.error
         return answer
+
+    # Environment keys
+
+    def verify_task_app(self, task_url: str) -> Verification:
+        def act() -> Verification:
+            owner = self._owner()
+            try:
+                attempts = self.world.hosting.vault.try_task_app(owner, task_url)
+            except Refusal as no:
+                return verification_in(no.status, no.body)
+            return verification_in(200, wire.verification(attempts))
+
+        return self._asked("verify_task_app", act, subject=task_url)
+
+    def holds_environment_key(self) -> bool:
+        return self._asked_vault("holds_environment_key", lambda vault, owner: vault.holds_key(owner))
+
+    def public_key(self) -> bytes:
+        return self._asked_vault("public_key", lambda vault, owner: vault.public_key())
+
+    def store_environment_key(self, sealed: bytes) -> None:
+        self._asked_vault("store_environment_key", lambda vault, owner: vault.store_key(owner, ENVIRONMENT_KEY, sealed))
+
+    def _asked_vault(self, name: str, act: Callable[[Vault, Owner], T]) -> T:
+        def offered() -> T:
+            owner = self._owner()
+            if not self.vault:
+                raise NotOffered(f"{self._base} has no vault", status=404)
+            return act(self.world.hosting.vault, owner)
+
+        return self._asked(name, offered)
 
 
 class InMemoryBackends(BackendsPort):

@@ -13,15 +13,21 @@ from synth_train.domain.usecases.hosting.vault import Vault
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hosting:
-    """Files, jobs and keys of all owners. One code for the in-memory, the embedded and the served backend."""
+class Workshop:
+    """Files, jobs and what they make, for owners who have been let in. The embedded backend is this and no more."""
 
     files: Files
     jobs: Jobs
     results: Results
-    vault: Vault
     takes_config: bool = False
     """Whether the trainer reads `metadata.config` of an SFT job: what the hosted wire drops."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hosting(Workshop):
+    """A workshop with a door: who comes in shows an API key, and may leave environment keys."""
+
+    vault: Vault
     owners: frozenset[Owner] | None = None
     """Who may come in; None: everybody who brings a key."""
 

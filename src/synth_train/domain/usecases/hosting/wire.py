@@ -116,18 +116,19 @@ def event(job_id: JobId, one: Event) -> Json:
 
 def points(job_id: JobId, some: Sequence[Point]) -> Json:
     """A list of metric points (§4.3)."""
-    rows = [
-        {
-            "name": one.name,
-            "step": one.step,
-            "value": one.value,
-            "phase": one.phase,
-            "job_id": job_id,
-            "created_at": one.created_at,
-        }
-        for one in some
-    ]
-    return {"object": "list", "points": rows}
+    return {"object": "list", "points": [point(job_id, one) for one in some]}
+
+
+def point(job_id: JobId, one: Point) -> Json:
+    """A metric point."""
+    return {
+        "name": one.name,
+        "step": one.step,
+        "value": one.value,
+        "phase": one.phase,
+        "job_id": job_id,
+        "created_at": one.created_at,
+    }
 
 
 def timeline(one: Job) -> Json:
