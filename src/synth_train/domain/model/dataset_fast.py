@@ -181,6 +181,10 @@ _AFTER = {
 }
 
 
+_NOBODY: set[str | None] = set()
+"""Ids of the calls that wait for an answer, as long as there are none. Never added to."""
+
+
 class _Unsure(Exception):
     """This row is left to the rules."""
 
@@ -226,9 +230,9 @@ class FineRows(Struct, frozen=True):
     rows: int
     roles: Counter[str]
     longest: int
-    """Bytes of the longest of them without its line end, if it is longer than was asked about; else 0."""
+    """Bytes of the longest of them without its line end, or what was asked about if none is longer."""
     longest_line: int
-    """Where that one stands: a line of the chunk, counted from 0."""
+    """Where that row stands: a line of the chunk, counted from 0. Means nothing if none is longer."""
     others: tuple[tuple[int, bytes], ...]
     """The lines that are not known to be fine, each with its number counted from 0."""
 
@@ -250,8 +254,8 @@ class _Reading:
         self._lines = BytesIO(chunk)
         self._sequences: list[_Sequence] = []
         self._start = _Sequence("", Counter(), self._sequences)
-        self._threshold = longer_than + chunk.endswith(b"\n")
-        self._longest = self._longest_end = 0
+        self._line_end = int(chunk.endswith(b"\n"))
+        self._longest, self._longest_end = longer_than, 0
         self._without_content = 0
 
     def all(self) -> FineRows | None:
@@ -284,7 +288,7 @@ class _Reading:
         return FineRows(rows, roles, self._longest, longest_line, tuple(others))
 
     def _plain(self) -> None:
-        start, threshold = self._start, self._threshold
+        start, threshold = self._start, self._longest + self._line_end
         for line in self._lines:
             sequence = start
             for message in decode_plain(line).messages:
@@ -294,10 +298,10 @@ class _Reading:
                 threshold = self._longer(line)
 
     def _common(self) -> None:
-        start, threshold = self._start, self._threshold
+        start, threshold = self._start, self._longest + self._line_end
         for line in self._lines:
             sequence = start
-            waiting: list[str | None] = []
+            waiting = _NOBODY
             without_content = 0
             for message in decode_common(line).messages:
                 kind = type(message)
@@ -313,6 +317,7 @@ class _Reading:
                     if message.weight == 0:
                         raise _Unsure
                     if message.tool_calls:
+                        waiting = set()
                         if message.content is UNSET:
                             without_content += 1
                         for call in message.tool_calls:
@@ -320,7 +325,7 @@ class _Reading:
                             _check_arguments(arguments)
                             if call.id in waiting or (len(arguments) > 2 * DEEPEST and is_too_deep(arguments.encode())):
                                 raise _Unsure
-                            waiting.append(call.id)
+                            waiting.add(call.id)
                     elif not message.content:
                         raise _Unsure
             if len(line) > 2 * DEEPEST and is_too_deep(line):
@@ -332,11 +337,11 @@ class _Reading:
                 threshold = self._longer(line)
 
     def _longer(self, line: bytes) -> int:
+        """Note a row that may be the longest. Gives the length up to which a line cannot hold a longer one."""
         row = len(line.rstrip(b"\r\n"))
         if row > self._longest:
             self._longest, self._longest_end = row, self._lines.tell()
-            self._threshold = len(line)
-        return self._threshold
+        return self._longest + self._line_end
 
     def _has_each_key_once(self, rows: int, turns: int, others: list[tuple[int, bytes]]) -> bool:
         """Whether `messages` and `content` stand in the fine rows as often as they were decoded, and no more."""

@@ -207,15 +207,21 @@ class _Judging:
         if is_too_deep(line):
             self._say("", Rule.TOO_DEEP, f"has lists and objects more than {DEEPEST} levels inside each other")
             return
+        constants: list[_NoNumber] = []
+
+        def constant(name: str) -> _NoNumber:
+            constants.append(_NoNumber(name))
+            return constants[-1]
+
         try:
-            row: object = json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_constant=_NoNumber)
+            row = json.loads(text, object_pairs_hook=_object, parse_int=_integer, parse_constant=constant)
         except json.JSONDecodeError as error:
             self._say("", Rule.NOT_JSON, _syntax(error))
             return
-        no_numbers = [(path, value.text) for path, value in _walk(row) if isinstance(value, _NoNumber)]
-        for path, number in no_numbers:
-            self._say(path, Rule.NO_NUMBER, f"{number} is no JSON; write a number or null")
-        if no_numbers:
+        if constants:
+            for path, value in _walk(row):
+                if isinstance(value, _NoNumber):
+                    self._say(path, Rule.NO_NUMBER, f"{value.text} is no JSON; write a number or null")
             return
         if _MAY_BE_LONE.search(text):
             self._half_pairs(row)
@@ -316,7 +322,7 @@ class _Judging:
             self.roles.append(role)
         else:
             self._bad_role(f"{path}.role", role)
-        calls = self._tool_calls(path, message.get("tool_calls")) + self._function_call(path, message)
+        calls = self._tool_calls(path, message) + self._function_call(path, message)
         self._content(path, message, may_be_absent=role == "assistant" and _calls_something(message))
         for key in ("name", "reasoning", "raw_content"):
             value = message.get(key)
@@ -325,6 +331,9 @@ class _Judging:
         weight = message.get("weight")
         if weight is not None and (isinstance(weight, bool) or weight not in (0, 1)):
             self._say(f"{path}.weight", Rule.BAD_WEIGHT, f"is {_shown(weight)}; it must be the number 0 or 1")
+        if calls and role in ROLES and role != "assistant":
+            self._say(calls[0].path, Rule.BAD_CALL, f"only an assistant message can call a tool, not a {role} message")
+            return []
         return calls
 
     def _bad_role(self, path: str, role: object) -> None:
@@ -393,7 +402,8 @@ class _Judging:
 
     # ---- tool calls
 
-    def _tool_calls(self, path: str, calls: object) -> list[_Call]:
+    def _tool_calls(self, path: str, message: dict[str, object]) -> list[_Call]:
+        calls = message.get("tool_calls")
         path = f"{path}.tool_calls"
         if calls is None:
             return []
@@ -401,6 +411,7 @@ class _Judging:
             self._say(path, Rule.BAD_CALL, f"is {_kind(calls)}; it must be a list of calls")
             return []
         made: list[_Call] = []
+        seen: set[str] = set()
         for index, call in enumerate(calls):
             place = f"{path}[{index}]"
             if not isinstance(call, dict):
@@ -414,8 +425,10 @@ class _Judging:
             else:
                 self._say(f"{place}.function", Rule.BAD_CALL, f"{_state(call, 'function')}; it must be an object")
             call_id = None if call.get("id") is None else str(call["id"])
-            if call_id is not None and call_id in [other.id for other in made]:
-                self._say(f"{place}.id", Rule.SAME_CALL_ID, f"{_quoted(call_id)} is the id of an earlier call too")
+            if call_id is not None:
+                if call_id in seen:
+                    self._say(f"{place}.id", Rule.SAME_CALL_ID, f"{_quoted(call_id)} is the id of an earlier call too")
+                seen.add(call_id)
             made.append(_Call(place, "tool", call_id))
         return made
 
@@ -589,14 +602,16 @@ def _printable(text: str) -> str:
 def _syntax(error: json.JSONDecodeError) -> str:
     """Why a text is no JSON, in words for the person who wrote it."""
     text = error.doc
-    rest = text[error.pos :].lstrip()
+    rest = text[error.pos : error.pos + 80].lstrip()
     column = f"at column {error.pos + 1}"
     if "\0" in text:
         return "holds NUL bytes; the file is damaged, or in another encoding than UTF-8"
     if error.msg == "Extra data":
         return f"more than one value stands on this line ({column}); each row needs a line of its own"
-    if not rest or error.msg.startswith("Unterminated string"):
-        return f"is no JSON: it ends in the middle ({column}); cut off, or one row spread over several lines"
+    if error.msg.startswith("Unterminated string"):
+        return f"is no JSON: it ends within the string that begins {column}; cut off, or a line end inside a text"
+    if not rest:
+        return f"is no JSON: it ends in the middle, {column}; cut off, or one row spread over several lines"
     if rest[0] == "'" or rest.startswith(("True", "False", "None")):
         return f"is no JSON but Python's notation ({column}); write the rows with json.dumps"
     if error.msg.startswith("Invalid control character"):

@@ -57,8 +57,8 @@ class _Check:
         self._path, self._shown, self._examples = path, shown, examples
         self._findings = _Findings(shown)
         self._form = Form.PLAIN
-        self._begun = False
-        self._line = 1
+        self._line = self._first = 1
+        self._head = b""
         self._rows = self._turns = self._longest = self._longest_line = 0
         self._roles: Counter[str] = Counter()
 
@@ -98,8 +98,9 @@ class _Check:
 
     def _take(self, chunk: bytes) -> None:
         """Check whole lines, quickly as far as they are certainly fine."""
-        if not self._begun:
-            self._look_at_first_row(chunk)
+        if not self._rows:
+            blank = len(chunk) - len(chunk.lstrip())
+            self._first, self._head = self._line + chunk.count(b"\n", 0, blank), chunk[blank : blank + _HEAD]
         fine = fine_rows(chunk, self._form, longer_than=self._longest)
         if fine is None:
             for number, line in enumerate(BytesIO(chunk), self._line):
@@ -108,8 +109,7 @@ class _Check:
             self._rows += fine.rows
             self._turns += fine.roles.total()
             self._roles += fine.roles
-            if fine.longest > self._longest:
-                self._longest, self._longest_line = fine.longest, self._line + fine.longest_line
+            self._measure(fine.longest, self._line + fine.longest_line)
             form = Form.COMMON if self._form is Form.PLAIN else None
             for number, line in fine.others:
                 self._take_line(self._line + number, line, form)
@@ -122,9 +122,7 @@ class _Check:
         if is_blank(line):
             return
         self._rows += 1
-        size = len(line.rstrip(b"\r\n"))
-        if size > self._longest:
-            self._longest, self._longest_line = size, number
+        self._measure(len(line.rstrip(b"\r\n")), number)
         fine = fine_rows(line, form) if form else None
         if fine and fine.rows:
             self._turns += fine.roles.total()
@@ -133,15 +131,14 @@ class _Check:
         judged = judge(line.rstrip(b"\r\n"))
         self._turns += judged.turns
         self._roles.update(judged.roles)
+        if number == self._first and any(finding.rule in _NO_ROW for finding in judged.findings):
+            # One message in place of one a line.
+            self._refuse(foreign_text(self._head))
         self._findings.add(number, judged.findings)
 
-    def _look_at_first_row(self, chunk: bytes) -> None:
-        """Say in one message, not in one a line, that a file is no JSONL."""
-        head = chunk.lstrip()
-        self._begun = bool(head)
-        line = head.partition(b"\n")[0].rstrip()
-        if line and any(finding.rule in (Rule.NOT_JSON, Rule.NO_OBJECT) for finding in judge(line).findings):
-            self._refuse(foreign_text(head))
+    def _measure(self, size: int, number: int) -> None:
+        if size > self._longest or (size == self._longest and number < self._longest_line):
+            self._longest, self._longest_line = size, number
 
     def _refuse(self, foreign: Foreign | None) -> None:
         if foreign:
@@ -207,6 +204,11 @@ class _Findings:
         hint = "Correct these rows or take them out, then run the same command again."
         return InvalidDataset("\n".join(lines), problems=report.problems, hint=hint)
 
+
+_HEAD = 1 << 16
+"""Bytes from the first row on that may show another format."""
+
+_NO_ROW = (Rule.NOT_JSON, Rule.NO_OBJECT)
 
 _ONE_ROW = (
     'A row is one line such as {"messages": [{"role": "user", "content": "2+2?"},'
