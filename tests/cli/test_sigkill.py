@@ -68,10 +68,12 @@ def at_requests(*routes: str) -> list[Moment]:
     return [Moment(how, route) for route in routes for how in ("before", "effect", "reply")]
 
 
+STAGES = [stage.value for stage in (Stage.INTENT, Stage.UPLOADED, Stage.CREATING, Stage.CREATED, Stage.HANDED_OVER)]
+
 JOURNAL = [
     Moment("file", ".lock"),
     Moment("file", ".json"),
-    *(Moment("stage", stage.value) for stage in (Stage.INTENT, Stage.UPLOADED, Stage.CREATING, Stage.CREATED)),
+    *(Moment("stage", stage) for stage in STAGES[:-1]),
 ]
 
 SFT_MOMENTS = [
@@ -182,8 +184,11 @@ def run_to_its_death(world: World, kind: Kind, moment: Moment) -> str:
     if moment.how in ("stage", "file"):
         folder = world.workspace.home / ".synth-ai" / "submissions"
         while running.process.poll() is None and not world.victim.killed:
-            names = list(folder.glob(f"*{moment.what}")) if moment.how == "file" else []
-            if names or (moment.how == "stage" and moment.what in {entry.stage.value for entry in world.entries()}):
+            if moment.how == "file":
+                come = any(folder.glob(f"*{moment.what}"))
+            else:  # or a later one: a stage may pass between two looks
+                come = any(entry.stage.value in STAGES[STAGES.index(moment.what) :] for entry in world.entries())
+            if come:
                 world.victim.kill()
             time.sleep(0.0005)
     transcript = []
