@@ -264,7 +264,7 @@ class _Judging:
         if other:
             hint = f"; these look like {other}, turn them into chat messages"
         elif near:
-            hint = f"; did you mean it by {_quoted(near[0])}?"
+            hint = f"; did you write it as {_quoted(near[0])}?"
         self._say("messages", Rule.NO_MESSAGES, f"is missing{hint}")
 
     def _keys_once(self, path: str, value: dict[str, object], keys: Sequence[str]) -> None:
