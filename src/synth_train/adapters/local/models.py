@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
-import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,6 +35,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from synth_train.adapters.local.home import whole
 from synth_train.domain.model.config.tables import Lora
 from synth_train.domain.model.hosting import TrainingFailed
 
@@ -388,7 +388,7 @@ def save(
     Raises:
         TrainingFailed: it cannot be written.
     """
-    with complete_folder(folder) as aside:
+    with _written(folder), whole(folder) as aside:
         if isinstance(model, PeftModel):
             at = aside / ADAPTER if merge else aside
             model.save_pretrained(str(at))
@@ -406,6 +406,16 @@ def save(
         (aside / PROVENANCE).write_text(json.dumps(provenance, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
+@contextmanager
+def _written(folder: Path) -> Iterator[None]:
+    """What the disk says, as the job's reason."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        what = (isinstance(error, OSError) and error.strerror) or str(error)
+        raise TrainingFailed(f"the model cannot be saved in {folder}: {what}") from error
+
+
 def _name_base(file: Path, source: Source, adapter: Path) -> None:
     """Say in an adapter's config, which will be in the folder `adapter`, where its base is."""
     base = adapter.absolute() / BASE if source.folder is None else source.folder.absolute()
@@ -413,28 +423,6 @@ def _name_base(file: Path, source: Source, adapter: Path) -> None:
     config["base_model_name_or_path"] = source.name if source.revision else str(base)
     config["revision"] = source.revision
     file.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-
-
-@contextmanager
-def complete_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write into; it takes the place of `folder` when the block ends, and goes away if it raises.
-
-    Raises:
-        TrainingFailed: the disk does not take it.
-    """
-    aside = folder.with_name(f".{folder.name}.partial")
-    try:
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
-        yield aside
-        if folder.exists():
-            shutil.rmtree(folder)
-        aside.rename(folder)
-    except (OSError, SafetensorError) as error:
-        what = (isinstance(error, OSError) and error.strerror) or str(error)
-        raise TrainingFailed(f"{folder} cannot be written: {what}") from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def provenance(
