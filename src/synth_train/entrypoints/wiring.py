@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
+
+from msgspec import Struct
 
 from synth_train.adapters.dotenv_env import DotenvEnv
 from synth_train.adapters.file_journal import FileJournal
@@ -44,8 +46,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class App:
+class App(Struct, frozen=True):
     """Every use case, over the ports of `train`."""
 
     train: Train

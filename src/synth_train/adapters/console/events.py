@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from synth_train.domain.model.moments import Created, Moment, Noted, ProblemFound, Resumed
 from synth_train.ports.progress import ProgressPort
@@ -23,7 +24,8 @@ class Events(ProgressPort):
     def tell(self, moment: Moment) -> None:
         match moment:
             case Created() | Resumed(job_id=str()):
-                self._screen.err(json.dumps({"version": 1, "event": "created", "job_id": moment.job_id}))
+                event = {"version": 1, "event": "created", "job_id": moment.job_id}
+                self._screen.err(msgspec.json.encode(event).decode())
             case ProblemFound():
                 self.warnings.append(str(moment.problem))
             case Noted(warning=True):

@@ -48,8 +48,8 @@ RED, YELLOW = "31", "33"
 
 
 class Transcript(ProgressPort):
-    """ProgressPort that writes for people: the transcript to stdout, all else to stderr; with `aside` everything goes to
-    stderr, because stdout is for a result.
+    """ProgressPort that writes for people: the transcript to stdout, all else to stderr. With `aside` all of it goes
+    to stderr, because stdout is for a result.
 
     Raises `OutputClosed` from `tell` when a line of the transcript could be shown nowhere.
     """

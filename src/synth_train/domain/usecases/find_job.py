@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from synth_train.domain.model.backend_base import resolve_base
 from synth_train.domain.model.errors import NotKnown
@@ -34,8 +33,7 @@ class FoundJob(Struct, frozen=True, kw_only=True):
     state: JobState
 
 
-@dataclass(frozen=True, kw_only=True)
-class FindJob:
+class FindJob(Struct, frozen=True, kw_only=True):
     """Built once with its ports; asked for one job at a time."""
 
     env: EnvSourcePort
