@@ -1,4 +1,5 @@
-"""What every backend promises (`ports.backend`): without a wire, and over HTTP against hosting on a real socket."""
+"""What every backend promises (`ports.backend`): without a wire, over HTTP against hosting on a real socket, and on
+the stores of this machine."""
 
 from __future__ import annotations
 
@@ -21,15 +22,18 @@ from support.backends import (
     upload_of,
 )
 from synth_train.adapters.in_memory.sealer import ReadableSealer
-from synth_train.domain.model.errors import BackendRefused, KeyRefused, NotKnown
-from synth_train.domain.model.hosting import owner_of
+from synth_train.domain.model.errors import BackendRefused, KeyRefused, NotKnown, NotOffered
+from synth_train.domain.model.hosting import JobFilter, owner_of
 from synth_train.domain.model.jobs import FileId, FilePhase, JobId, Kind, Phase
 from synth_train.domain.model.secret import WINDOW, Secret
 from synth_train.domain.model.task_app import Trouble
 from synth_train.ports.backend import Backend, Upload
 
+with_accounts = pytest.mark.parametrize("kind", ["in-memory", "http"])
+"""For what only a backend with API keys and a vault promises."""
 
-@pytest.fixture(params=["in-memory", "http"])
+
+@pytest.fixture(params=["in-memory", "http", "embedded"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -43,6 +47,13 @@ def side(kind: str) -> Iterator[Side]:
 @pytest.fixture
 def backend(side: Side) -> Backend:
     return side.backend
+
+
+@pytest.fixture(params=["in-memory", "embedded"])
+def telling(request: pytest.FixtureRequest) -> Iterator[Side]:
+    """A backend that tells what happens to jobs. Over HTTP none does yet."""
+    with backend_side(request.param) as side:
+        yield side
 
 
 def stored(backend: Backend, secret: Secret) -> None:
@@ -70,7 +81,7 @@ def test_features_tell_whether_the_dropped_config_is_read(kind: str, takes_confi
 def test_an_uploaded_file_arrives_as_it_is(side: Side) -> None:
     content = bytes(range(256)) * 12_000 + b"\r\n--\r\n--boundary--\r\n"
     file_id = side.backend.upload(upload_of(content, filename="ünïcode train.jsonl"))
-    [file] = side.world.store.all_files
+    [file] = side.files
     assert (file.id, file.filename, file.purpose, file.blob.size) == (
         file_id,
         "ünïcode train.jsonl",
@@ -106,13 +117,13 @@ def test_the_same_bytes_of_two_owners_are_two_files(side: Side) -> None:
 
 def test_a_file_name_cannot_be_a_path(side: Side) -> None:
     side.backend.upload(upload_of(b"row\n", filename="../../etc/escape.jsonl"))
-    assert side.world.store.all_files[0].filename == "escape.jsonl"
+    assert side.files[0].filename == "escape.jsonl"
 
 
 def test_an_empty_file_is_refused(side: Side) -> None:
     with pytest.raises(BackendRefused, match="empty"):
         side.backend.upload(upload_of(b""))
-    assert side.world.store.all_files == []
+    assert side.files == []
 
 
 def test_a_file_is_waited_for_until_it_has_been_looked_into(side: Side) -> None:
@@ -161,13 +172,13 @@ def test_a_created_job_is_named_in_the_reply(side: Side) -> None:
     assert accepted.status in (200, 201)
     assert accepted.job_id in accepted.reply
     assert "\n" not in accepted.reply
-    assert [job.id for job in side.world.store.all_jobs] == [accepted.job_id]
+    assert [job.id for job in side.jobs] == [accepted.job_id]
 
 
 def test_the_request_arrives_byte_for_byte(side: Side) -> None:
     request = b'{ "job_type":"rl",\n "data": {"endpoint_base_url": "http://t", "model": "ft:Qwen/Qwen3-4B:x\xc3\xbc"}}'
     side.backend.create(Kind.RL, request, K)
-    assert side.world.store.all_jobs[0].order.body == request
+    assert side.jobs[0].order.body == request
 
 
 @pytest.mark.parametrize("of_kind", list(Kind))
@@ -177,13 +188,13 @@ def test_the_same_request_under_the_same_key_is_the_same_job(side: Side, of_kind
     side.clock.advance(3600)
     side.backend.job(of_kind, first.job_id)
     assert side.backend.create(of_kind, request, K) == first
-    assert len(side.world.store.all_jobs) == 1
+    assert len(side.jobs) == 1
 
 
 def test_many_at_once_under_one_key_get_one_job(side: Side) -> None:
     with ThreadPoolExecutor(8) as pool:
         ids = set(pool.map(lambda _: side.seen_by(OUR_KEY).create(Kind.RL, rl_request(), K).job_id, range(16)))
-    assert len(ids) == len(side.world.store.all_jobs) == 1
+    assert len(ids) == len(side.jobs) == 1
 
 
 def test_another_request_under_the_same_key_conflicts(side: Side) -> None:
@@ -191,7 +202,7 @@ def test_another_request_under_the_same_key_conflicts(side: Side) -> None:
     with pytest.raises(BackendRefused, match="idempotency key") as caught:
         side.backend.create(Kind.RL, rl_request(config={"a": 1}), K)
     assert caught.value.status == 409
-    assert len(side.world.store.all_jobs) == 1
+    assert len(side.jobs) == 1
 
 
 def test_another_key_is_another_job(backend: Backend) -> None:
@@ -222,7 +233,7 @@ def test_a_job_on_an_unknown_file_is_refused_by_the_files_name(side: Side) -> No
     with pytest.raises(BackendRefused, match="file_nowhere") as caught:
         side.backend.create(Kind.SFT, sft_request(FileId("file_nowhere")), K)
     assert not isinstance(caught.value, NotKnown)
-    assert side.world.store.all_jobs == []
+    assert side.jobs == []
 
 
 def test_a_job_on_somebody_elses_file_is_refused(side: Side) -> None:
@@ -236,7 +247,7 @@ def test_a_job_on_a_file_that_is_not_ready_is_refused(side: Side) -> None:
     file_id = side.backend.upload(upload_of(b"row\n"))
     with pytest.raises(BackendRefused, match="processing"):
         side.backend.create(Kind.SFT, sft_request(file_id), K)
-    assert side.world.store.all_jobs == []
+    assert side.jobs == []
 
 
 # Its course
@@ -302,9 +313,107 @@ def test_starting_a_job_that_is_not_there_is_like_a_backend_without_the_route(ba
     backend.start(Kind.SFT, JobId("job_0"))
 
 
+# What happens to it
+
+
+def test_events_come_after_a_cursor(telling: Side) -> None:
+    job_id = telling.backend.create(Kind.RL, rl_request(), K).job_id
+    [created] = telling.backend.events(Kind.RL, job_id)
+    assert (created.seq, created.type, created.level) == (1, "rl.created", "info")
+    for seconds in (telling.world.executor.delay, telling.world.trainer.lasts):
+        telling.clock.advance(seconds)
+        telling.backend.job(Kind.RL, job_id)
+    later = telling.backend.events(Kind.RL, job_id, after=1)
+    assert [event.seq for event in later] == list(range(2, len(later) + 2))
+    assert later[-1].type == "rl.job.completed"
+    assert telling.backend.events(Kind.RL, job_id, after=1, limit=2) == later[:2]
+
+
+def test_points_come_by_steps_after_a_cursor(telling: Side) -> None:
+    telling.world.executor.delay = 0
+    job_id = telling.backend.create(Kind.RL, rl_request(), K).job_id
+    telling.clock.advance(telling.world.trainer.lasts)
+    points = telling.backend.points(Kind.RL, job_id)
+    assert [(point.name, point.step) for point in points] == [("train.reward_mean", step) for step in (1, 2, 3, 4)]
+    assert telling.backend.points(Kind.RL, job_id, after_step=2, limit=1) == points[2:3]
+
+
+def test_jobs_are_listed_newest_first_with_what_one_wants_to_know(telling: Side) -> None:
+    rl, sft = telling.backend.create(Kind.RL, rl_request(), K).job_id, sft_job(telling.backend)
+    assert [
+        (row.job_id, row.kind, row.word, row.phase, row.model) for row in telling.backend.list_jobs(JobFilter())
+    ] == [
+        (sft, Kind.SFT, "queued", Phase.LIVE, "Qwen/Qwen3-4B"),
+        (rl, Kind.RL, "queued", Phase.LIVE, "Qwen/Qwen3-4B"),
+    ]
+    assert [row.job_id for row in telling.backend.list_jobs(JobFilter(kind=Kind.RL))] == [rl]
+
+
+def test_a_waiting_job_that_is_cancelled_has_ended(telling: Side) -> None:
+    job_id = telling.backend.create(Kind.RL, rl_request(), K).job_id
+    assert telling.backend.cancel(Kind.RL, job_id).phase is Phase.CANCELLED
+    assert telling.backend.job(Kind.RL, job_id).phase is Phase.CANCELLED
+
+
+def test_a_running_job_that_is_cancelled_ends_soon(telling: Side) -> None:
+    telling.world.executor.delay = 0
+    job_id = telling.backend.create(Kind.RL, rl_request(), K).job_id
+    assert telling.backend.job(Kind.RL, job_id).word == "running"
+    assert telling.backend.cancel(Kind.RL, job_id).word == "cancelling"
+    assert telling.backend.job(Kind.RL, job_id).phase is Phase.CANCELLED
+
+
+def test_a_job_that_is_over_stays_as_it_is(telling: Side) -> None:
+    telling.world.executor.delay = 0
+    job_id = telling.backend.create(Kind.RL, rl_request(), K).job_id
+    telling.clock.advance(telling.world.trainer.lasts)
+    assert telling.backend.job(Kind.RL, job_id).phase is Phase.SUCCEEDED
+    assert telling.backend.cancel(Kind.RL, job_id).phase is Phase.SUCCEEDED
+
+
+def test_a_job_that_has_not_ended_well_has_no_results(telling: Side) -> None:
+    job_id = telling.backend.create(Kind.RL, rl_request(), K).job_id
+    with pytest.raises(BackendRefused, match="queued"):
+        telling.backend.results(Kind.RL, job_id)
+
+
+def test_results_that_were_removed_are_said_to_be_gone(telling: Side) -> None:
+    telling.world.executor.delay = 0
+    job_id = telling.backend.create(Kind.RL, rl_request(), K).job_id
+    telling.clock.advance(telling.world.trainer.lasts)
+    telling.backend.job(Kind.RL, job_id)
+    with pytest.raises(NotKnown, match="not there any more"):
+        telling.backend.results(Kind.RL, job_id)
+
+
+ABOUT_A_JOB: dict[str, Callable[[Backend], object]] = {
+    "events": lambda backend: backend.events(Kind.RL, JobId("job_0")),
+    "points": lambda backend: backend.points(Kind.RL, JobId("job_0")),
+    "cancel": lambda backend: backend.cancel(Kind.RL, JobId("job_0")),
+    "results": lambda backend: backend.results(Kind.RL, JobId("job_0")),
+    "open_result": lambda backend: backend.open_result(Kind.RL, JobId("job_0"), "a"),
+}
+
+
+@pytest.mark.parametrize("ask", ABOUT_A_JOB.values(), ids=ABOUT_A_JOB)
+def test_nothing_is_known_of_a_job_that_is_not_there(telling: Side, ask: Callable[[Backend], object]) -> None:
+    with pytest.raises(NotKnown):
+        ask(telling.backend)
+
+
+def test_a_backend_that_does_not_tell_says_so() -> None:
+    with backend_side("http") as side:
+        for ask in ABOUT_A_JOB.values():
+            with pytest.raises(NotOffered):
+                ask(side.backend)
+        with pytest.raises(NotOffered):
+            side.backend.list_jobs(JobFilter())
+
+
 # The task app
 
 
+@with_accounts
 def test_a_task_app_that_takes_one_of_our_keys_is_fine(side: Side) -> None:
     for number in range(3):
         stored(side.backend, Secret(f"environment-key-{number}"))
@@ -314,6 +423,7 @@ def test_a_task_app_that_takes_one_of_our_keys_is_fine(side: Side) -> None:
     assert verification.statuses == (401, 401, 200)
 
 
+@with_accounts
 def test_a_task_app_that_takes_none_is_not(side: Side) -> None:
     stored(side.backend, Secret("environment-key-0"))
     side.task_app.keys = {Secret("another")}
@@ -321,6 +431,7 @@ def test_a_task_app_that_takes_none_is_not(side: Side) -> None:
     assert (verification.ok, verification.candidates, verification.statuses) == (False, 1, (401,))
 
 
+@with_accounts
 def test_a_task_app_that_cannot_be_reached_is_not_fine_and_the_report_says_so(side: Side) -> None:
     stored(side.backend, Secret("environment-key-0"))
     side.task_app.trouble = Trouble.REFUSED
@@ -329,18 +440,21 @@ def test_a_task_app_that_cannot_be_reached_is_not_fine_and_the_report_says_so(si
     assert "refused" in verification.report
 
 
+@with_accounts
 def test_without_a_stored_key_there_is_nothing_to_try(backend: Backend) -> None:
     verification = backend.verify_task_app(TASK_URL)
     assert (verification.ok, verification.candidates, verification.statuses) == (False, 0, ())
     assert "no environment key" in verification.report
 
 
+@with_accounts
 def test_a_task_url_that_is_none_is_reported_and_not_raised(backend: Backend) -> None:
     verification = backend.verify_task_app("nowhere")
     assert not verification.ok
     assert "endpoint_base_url" in verification.report
 
 
+@with_accounts
 def test_a_verification_holds_no_part_of_a_key(side: Side) -> None:
     secret = Secret("0123456789abcdefghijklmnopqrstuvwxyz")
     stored(side.backend, secret)
@@ -365,6 +479,7 @@ CALLS: dict[str, Callable[[Backend], object]] = {
 }
 
 
+@with_accounts
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("key", [None, THEIR_KEY], ids=["no key", "another key"])
 def test_a_key_that_does_not_open_the_backend_is_refused_and_not_shown(
@@ -374,9 +489,10 @@ def test_a_key_that_does_not_open_the_backend_is_refused_and_not_shown(
         with pytest.raises(KeyRefused) as caught:
             CALLS[call](side.seen_by(key))
         assert not [part for part in windows(THEIR_KEY) if part in f"{caught.value}{caught.value.hint}"]
-        assert (side.world.store.all_files, side.world.store.all_jobs) == ([], [])
+        assert (side.files, side.jobs) == ([], [])
 
 
+@with_accounts
 def test_what_a_backend_is_may_be_asked_without_a_key(side: Side) -> None:
     assert side.seen_by(None).features().takes_config is False
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from synth_train.adapters.in_memory.hosting_stores import InMemoryBlobStore, InMemoryJobStore
+from synth_train.adapters.in_memory.hosting_stores import InMemoryBlobStore, InMemoryJobStore, InMemoryResultStore
+from synth_train.adapters.local.disk_blobs import DiskBlobStore, FolderResults
+from synth_train.adapters.local.home import LocalHome
+from synth_train.adapters.local.sqlite_store import SqliteJobStore
+from synth_train.adapters.system_entropy import SystemEntropy
 from synth_train.domain.model.hosting import (
     Blob,
     Event,
@@ -21,24 +26,48 @@ from synth_train.domain.model.hosting import (
     Order,
     Owner,
     Point,
+    ResultFile,
     SealedKey,
     StoredFile,
     WorkerId,
 )
 from synth_train.domain.model.jobs import FileId, IdempotencyKey, JobId, Kind
-from synth_train.ports.hosting import BlobStore, JobStore
+from synth_train.ports.hosting import BlobStore, JobStore, ResultStore
 
 WE, THEY = Owner("we"), Owner("they")
 
 
-@pytest.fixture(params=["in-memory"])
-def store(request: pytest.FixtureRequest) -> JobStore:
-    return InMemoryJobStore()
+@pytest.fixture(params=["in-memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> JobStore:
+    return InMemoryJobStore() if request.param == "in-memory" else SqliteJobStore(tmp_path / "db.sqlite")
 
 
-@pytest.fixture(params=["in-memory"])
-def blobs(request: pytest.FixtureRequest) -> BlobStore:
-    return InMemoryBlobStore()
+@pytest.fixture(params=["in-memory", "disk"])
+def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> BlobStore:
+    return InMemoryBlobStore() if request.param == "in-memory" else DiskBlobStore(tmp_path, SystemEntropy())
+
+
+Made = Callable[[JobId, dict[str, bytes]], ResultStore]
+
+
+@pytest.fixture(params=["in-memory", "folder"])
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> Made:
+    """A store in which a job has made these files."""
+
+    def in_memory(job_id: JobId, files: dict[str, bytes]) -> ResultStore:
+        store = InMemoryResultStore()
+        store.made[job_id] = files
+        return store
+
+    def in_a_folder(job_id: JobId, files: dict[str, bytes]) -> ResultStore:
+        home = LocalHome(tmp_path)
+        for name, content in files.items():
+            path = home.job(job_id).model / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        return FolderResults(home)
+
+    return in_memory if request.param == "in-memory" else in_a_folder
 
 
 def a_file(number: int, owner: Owner = WE) -> StoredFile:
@@ -341,3 +370,29 @@ def test_what_the_content_raises_comes_out(blobs: BlobStore) -> None:
 
     with pytest.raises(ConnectionAbortedError):
         blobs.put(breaks_off())
+
+
+# Results
+
+JOB = JobId("job_1")
+
+
+def test_the_files_that_a_job_has_made_are_listed_by_name_and_read(made: Made) -> None:
+    store = made(JOB, {"merged/config.json": b"{}", "b.bin": b"\0" * 5, "a.json": b"[1]"})
+    assert store.files(JOB) == [
+        ResultFile(name="a.json", size=3),
+        ResultFile(name="b.bin", size=5),
+        ResultFile(name="merged/config.json", size=2),
+    ]
+    with store.open(JOB, "merged/config.json") as stream:
+        assert stream.read() == b"{}"
+
+
+def test_a_job_that_has_made_nothing_has_no_files(made: Made) -> None:
+    assert made(JOB, {"a": b""}).files(JobId("job_2")) == []
+
+
+@pytest.mark.parametrize("name", ["b", "../a", "/etc/hostname", "", "merged"])
+def test_nothing_else_can_be_opened(made: Made, name: str) -> None:
+    with pytest.raises(KeyError):
+        made(JOB, {"a": b"", "merged/a": b""}).open(JOB, name)

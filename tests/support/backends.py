@@ -1,4 +1,4 @@
-"""The same backend, asked directly and over HTTP."""
+"""The same backend, asked directly and over HTTP, and the embedded one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
 
 import msgspec
 
@@ -13,15 +16,32 @@ from support.serving import serving
 from synth_train.adapters.http.backend import HttpBackend
 from synth_train.adapters.in_memory.backend import InMemoryBackend, InMemoryHosting
 from synth_train.adapters.in_memory.clock import ManualClock
+from synth_train.adapters.in_memory.executor import InMemoryExecutor, ScriptedTrainer
+from synth_train.adapters.in_memory.hosting_stores import ScriptedInspector
 from synth_train.adapters.in_memory.task_app import InMemoryTaskApp
-from synth_train.domain.model.hosting import Owner
+from synth_train.adapters.local.backend import LocalBackend
+from synth_train.adapters.local.disk_blobs import DiskBlobStore, FolderResults
+from synth_train.adapters.local.home import LocalHome
+from synth_train.adapters.local.key_ring import KeyRing
+from synth_train.adapters.local.sqlite_store import SqliteJobStore
+from synth_train.adapters.system_entropy import SystemEntropy
+from synth_train.domain.model.errors import UsageError
+from synth_train.domain.model.hosting import Job, JobFilter, Owner, StoredFile, owner_of
 from synth_train.domain.model.jobs import FileId, IdempotencyKey
 from synth_train.domain.model.secret import Secret
+from synth_train.domain.model.settings import EnvFile
+from synth_train.domain.usecases.hosting.files import Files
+from synth_train.domain.usecases.hosting.jobs import Jobs
+from synth_train.domain.usecases.hosting.results import Results
+from synth_train.domain.usecases.hosting.service import Workshop
+from synth_train.domain.usecases.hosting.work import Queue
 from synth_train.ports.backend import Backend, Upload
-from synth_train.ports.hosting import Unsealer
+from synth_train.ports.hosting import BlobStore, JobStore, Unsealer
 
 OUR_KEY = Secret("fake-synth-key-0001-abcdefgh")
 THEIR_KEY = Secret("fake-synth-key-0002-zyxwvuts")
+
+OWNERS = (owner_of(OUR_KEY), owner_of(THEIR_KEY))
 
 TASK_URL = "https://task.test"
 
@@ -33,9 +53,49 @@ class Side:
     backend: Backend
     """As we see it, the holder of `OUR_KEY`."""
     seen_by: Callable[[Secret | None], Backend]
-    world: InMemoryHosting
+    """Another holder's; the embedded backend has none, and shows what it would be for another owner."""
+    world: World
     task_app: InMemoryTaskApp
     clock: ManualClock
+
+    @property
+    def files(self) -> list[StoredFile]:
+        """All files."""
+        with self.world.store.transaction() as rows:
+            return [file for owner in OWNERS for file in rows.files(owner)]
+
+    @property
+    def jobs(self) -> list[Job]:
+        """All jobs, as they stand; looking at them here does not move them."""
+        with self.world.store.transaction() as rows:
+            return [job for owner in OWNERS for job in rows.jobs(owner, JobFilter(limit=99))]
+
+
+class World(Protocol):
+    """What is behind a backend: see `InMemoryHosting`."""
+
+    @property
+    def store(self) -> JobStore: ...
+    @property
+    def blobs(self) -> BlobStore: ...
+    @property
+    def inspector(self) -> ScriptedInspector: ...
+    @property
+    def executor(self) -> InMemoryExecutor: ...
+    @property
+    def trainer(self) -> ScriptedTrainer: ...
+
+
+class EmbeddedWorld:
+    """The stores of the embedded backend, with workers that live on the test's clock."""
+
+    def __init__(self, clock: ManualClock, folder: Path) -> None:
+        self.store = SqliteJobStore(folder / "db.sqlite")
+        self.blobs = DiskBlobStore(folder / "blobs", SystemEntropy())
+        self.inspector = ScriptedInspector()
+        self.trainer = ScriptedTrainer(clock)
+        self.executor = InMemoryExecutor(Queue(store=self.store, clock=clock), self.trainer)
+        self.home = LocalHome(folder)
 
 
 @contextmanager
@@ -46,8 +106,25 @@ def backend_side(
     takes_config: bool = False,
     unsealer: Unsealer | None = None,
 ) -> Iterator[Side]:
-    """A backend of that kind (`in-memory` or `http`), with a clock that stands still."""
+    """A backend of that kind (`in-memory`, `http` or `embedded`), with a clock that stands still."""
     clock, task_app = ManualClock(), InMemoryTaskApp()
+    if kind == "embedded":
+        with TemporaryDirectory() as folder:
+            here = EmbeddedWorld(clock, Path(folder))
+            workshop = Workshop(
+                files=Files(
+                    store=here.store, blobs=here.blobs, inspector=here.inspector, clock=clock, entropy=SystemEntropy()
+                ),
+                jobs=Jobs(store=here.store, executor=here.executor, clock=clock, entropy=SystemEntropy()),
+                results=Results(store=here.store, made=FolderResults(here.home)),
+                takes_config=takes_config,
+            )
+
+            def on_this_machine(key: Secret | None) -> Backend:
+                return LocalBackend(workshop, KeyRing({}, no_env_file), owner=owner_of(key or OUR_KEY))
+
+            yield Side(on_this_machine(OUR_KEY), on_this_machine, here, task_app, clock)
+        return
     world = InMemoryHosting(clock=clock, task_app=task_app, owners=owners, takes_config=takes_config, unsealer=unsealer)
     if kind == "in-memory":
 
@@ -62,6 +139,11 @@ def backend_side(
             return HttpBackend(url, api_key=key)
 
         yield Side(over_http(OUR_KEY), over_http, world, task_app, clock)
+
+
+def no_env_file(path: Path) -> EnvFile:
+    """Where no env file is."""
+    raise UsageError(f"there is no {path}")
 
 
 def upload_of(content: bytes, *, filename: str = "train.jsonl", purpose: str = "fine-tune") -> Upload:
