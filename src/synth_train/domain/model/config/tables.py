@@ -75,6 +75,15 @@ class Local(OpenTable, frozen=True, kw_only=True):
     seed: Annotated[Whole | UnsetType, Meta(description="Makes a run repeatable.")] = UNSET
     threads: Annotated[Count | UnsetType, Meta(description="CPU threads of the trainer.")] = UNSET
     device: Annotated[str | UnsetType, Meta(description="`cuda`, `mps` or `cpu`; found when absent.")] = UNSET
+    dtype: Annotated[
+        str | UnsetType, Meta(description="What products are computed in: `float32`, `bfloat16` or `float16`.")
+    ] = UNSET
+    checkpoint_steps: Annotated[
+        Count | UnsetType, Meta(description="Steps between two checkpoints; about a minute of work when absent.")
+    ] = UNSET
+    merge: Annotated[bool | UnsetType, Meta(description="Save an adapter merged into its base. false when absent.")] = (
+        UNSET
+    )
 
 
 class TrainingFile(Table, frozen=True, kw_only=True):
