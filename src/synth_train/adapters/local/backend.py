@@ -36,7 +36,7 @@ US = Owner("local")
 NEEDED = ("torch", "transformers", "trl", "peft", "accelerate", "tensorboard")
 """What the extra `[local]` brings. Looked for, and not imported: that is for the worker."""
 
-CANCEL_GRACE = 9.0
+CANCEL_GRACE = 7.0
 """Seconds after which a worker that has not stopped is killed from outside. It ends itself before that, unless it is
 stuck altogether."""
 

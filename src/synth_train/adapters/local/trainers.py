@@ -29,7 +29,7 @@ from synth_train.domain.model.jobs import Kind
 from synth_train.domain.model.task_app import TaskAppKeys
 from synth_train.ports.hosting import Trainer
 
-CANCEL_GRACE = 6.0
+CANCEL_GRACE = 5.0
 """Seconds that a trainer has to come back when its job is to stop."""
 
 _TRAINERS = {

@@ -67,6 +67,7 @@ def main(
     parser.add_argument("home", type=Path)
     parser.add_argument("--lock", type=int, metavar="DESCRIPTOR")
     args = parser.parse_args(argv)
+    os.umask(0o077)  # models and logs are for their owner only, whichever library writes them
     home = LocalHome(args.home)
     lock = _Lock(home.lock, args.lock)
     if not lock.held:
