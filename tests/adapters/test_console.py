@@ -5,15 +5,14 @@ from __future__ import annotations
 import io
 import json
 import os
-import pty
 import re
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+from support.terminal import Terminal
 from synth_train.adapters.console.events import Events
 from synth_train.adapters.console.meters import QUIET_FOR, BarMeter, LineMeter
 from synth_train.adapters.console.screen import OutputClosed, Screen
@@ -94,33 +93,6 @@ class Pipe:
         self.stream.close()
         if self._reader >= 0:
             os.close(self._reader)
-
-
-class Terminal:
-    """A stream that is a terminal, and all that was shown on it."""
-
-    def __init__(self) -> None:
-        self._reader, writer = pty.openpty()
-        self.stream = os.fdopen(writer, "w", encoding="utf-8")
-        self._seen = bytearray()
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self) -> None:
-        while True:
-            try:
-                block = os.read(self._reader, 65536)
-            except OSError:
-                return
-            if not block:
-                return
-            self._seen += block
-
-    def shown(self) -> str:
-        self.stream.close()
-        self._thread.join()
-        os.close(self._reader)
-        return self._seen.decode()
 
 
 @pytest.fixture
@@ -518,14 +490,15 @@ def test_a_dumb_terminal_gets_lines(terminal: Terminal) -> None:
     assert "\x1b" not in shown
 
 
-def test_a_bar_on_a_stderr_that_is_gone_stops_nothing(terminal: Terminal) -> None:
+def test_a_terminal_that_is_gone_gets_no_bar_and_stops_nothing(terminal: Terminal) -> None:
     clock = ManualClock()
     screen = Screen(None, terminal.stream, environ={"TERM": "xterm"})
-    meter = BarMeter(screen, clock.monotonic)
-    upload(meter, clock, steps=5, each=1.0)
-    with open(os.devnull, "rb") as nowhere:  # noqa: PTH123
+    with open(os.devnull, "rb") as nowhere:  # noqa: PTH123 - a descriptor that cannot be written to
         os.dup2(nowhere.fileno(), terminal.stream.fileno())
-    upload(meter, clock, steps=50, each=1.0)
+    screen.err("unheard")
+    upload(BarMeter(screen, clock.monotonic), clock, steps=5, each=1.0)
+
+    assert screen.err_stream is None
 
 
 # -- for programs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from support.commands import RL, ROW, SFT, CommandLine
+from support.terminal import Terminal
 from synth_train.adapters.console.screen import OutputClosed
-from synth_train.domain.model.errors import BackendUnreachable
+from synth_train.domain.model.errors import BackendUnreachable, LocalStateError
 from synth_train.domain.model.moments import Created, Moment
 from synth_train.domain.usecases.train import Train
+from synth_train.entrypoints.cli import main
 from synth_train.entrypoints.cli.signals import Interrupted
 from synth_train.ports.progress import ProgressPort
 
@@ -29,19 +32,28 @@ def synth_ai(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: py
     return CommandLine(capsys)
 
 
-def raising(error: BaseException, at: type[Moment]) -> Callable[[Train], Train]:
-    """Ports whose progress raises when it is told of `at`, after it was shown."""
+def at(kind: type[Moment], act: Callable[[], None]) -> Callable[[Train], Train]:
+    """Ports whose progress acts when it is told of a moment of `kind`, after that was shown."""
 
-    class Raising(ProgressPort):
+    class Acting(ProgressPort):
         def __init__(self, inner: ProgressPort) -> None:
             self._inner = inner
 
         def tell(self, moment: Moment) -> None:
             self._inner.tell(moment)
-            if isinstance(moment, at):
-                raise error
+            if isinstance(moment, kind):
+                act()
 
-    return lambda train: replace(train, progress=Raising(train.progress))
+    return lambda train: replace(train, progress=Acting(train.progress))
+
+
+def raising(error: BaseException, *, at_the: type[Moment]) -> Callable[[Train], Train]:
+    """Ports whose progress raises when it is told of a moment of that kind, after it was shown."""
+
+    def act() -> None:
+        raise error
+
+    return at(at_the, act)
 
 
 # -- train
@@ -156,6 +168,33 @@ def test_an_option_of_the_other_kind_is_a_usage_error(synth_ai: CommandLine) -> 
     assert ran.err.startswith("error: --dataset ")
 
 
+def test_on_a_terminal_the_body_of_a_dry_run_is_easy_to_read(
+    synth_ai: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal.stream)
+    ran = synth_ai("train", "--config", "sft.toml", "--dry-run")
+
+    lines = terminal.shown().splitlines()
+    assert ran.code == 0
+    assert lines[:2] == ["{", '  "model": "Qwen/Qwen3-0.6B",']
+    assert json.loads("".join(lines))["training_type"] == "sft_offline"
+
+
+@pytest.mark.parametrize(("option", "code"), [([], 0), (["--strict"], 3), (["--allow-unknown"], 0)])
+def test_what_an_unknown_key_is_can_be_chosen(synth_ai: CommandLine, option: list[str], code: int) -> None:
+    Path("sft.toml").write_text(SFT + "[wholly_new]\nx = 1\n")
+
+    assert synth_ai("train", "--config", "sft.toml", "--dry-run", *option).code == code
+
+
+def test_the_embedded_backend_is_refused_by_name_as_long_as_it_is_not_there(synth_ai: CommandLine) -> None:
+    code = main(["train", "--config", "sft.toml", "--backend", "local"])
+
+    assert code == 2
+    assert "error: the embedded backend is not part of this version yet\n" in synth_ai.capsys.readouterr().err
+
+
 # -- for programs
 
 
@@ -202,7 +241,7 @@ def test_a_wrong_command_line_is_told_as_an_object_too(synth_ai: CommandLine) ->
 
 
 def test_an_interrupted_run_says_what_became_of_the_job(synth_ai: CommandLine) -> None:
-    synth_ai.change = raising(Interrupted(2), at=Created)
+    synth_ai.change = raising(Interrupted(2), at_the=Created)
     ran = synth_ai("train", "--config", "rl.toml")
 
     (job,) = synth_ai.rehearsal.backend.jobs
@@ -214,7 +253,7 @@ def test_an_interrupted_run_says_what_became_of_the_job(synth_ai: CommandLine) -
 
 
 def test_a_run_that_nobody_can_read_ends_with_141_and_is_taken_up_by_the_next(synth_ai: CommandLine) -> None:
-    synth_ai.change = raising(OutputClosed(), at=Created)
+    synth_ai.change = raising(OutputClosed(), at_the=Created)
     cut = synth_ai("train", "--config", "sft.toml", "--no-poll")
     synth_ai.change = lambda train: train
     again = synth_ai("train", "--config", "sft.toml", "--no-poll")
@@ -225,7 +264,7 @@ def test_a_run_that_nobody_can_read_ends_with_141_and_is_taken_up_by_the_next(sy
 
 
 def test_a_bug_is_called_one(synth_ai: CommandLine) -> None:
-    synth_ai.change = raising(ZeroDivisionError("division by zero"), at=Created)
+    synth_ai.change = raising(ZeroDivisionError("division by zero"), at_the=Created)
     ran = synth_ai("train", "--config", "rl.toml")
 
     (job,) = synth_ai.rehearsal.backend.jobs
@@ -234,6 +273,24 @@ def test_a_bug_is_called_one(synth_ai: CommandLine) -> None:
         f"error: a bug in synth-ai: ZeroDivisionError: division by zero; job {job.id} is still running",
         "  Please report it, with what the same command says under -v.",
     ]
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "gone"])
+def test_a_bug_shows_no_key(synth_ai: CommandLine, kept: bool) -> None:
+    env = synth_ai.rehearsal.env
+    path = env.put("keys.env", {"ENVIRONMENT_API_KEY": "from-a-file-bdfhgmrt"})
+
+    def fail() -> None:
+        if not kept:
+            env.trouble[path] = LocalStateError("gone")
+        raise ZeroDivisionError("from-a-file-bdfhgmrt / environment-rehearsal-wkxq")
+
+    synth_ai.change = at(Created, fail)
+    ran = synth_ai("train", "--config", "sft.toml", "--env-file", str(path), "-v")
+
+    assert ran.code == 1
+    assert "rehearsal-wkxq" not in ran.err
+    assert ("file-bdfhgmrt" in ran.err) is not kept
 
 
 def test_help_is_no_error(synth_ai: CommandLine) -> None:
@@ -263,6 +320,14 @@ def test_every_broken_config_is_told_and_the_good_ones_too(synth_ai: CommandLine
     assert "none.toml: there is no such file" in ran.err
     assert "broken.toml:9: job.modle" in ran.err
     assert ran.out.startswith("Config OK (sft.toml")
+
+
+def test_what_was_decided_for_the_user_is_noted(synth_ai: CommandLine) -> None:
+    Path("sft.toml").write_text(SFT.replace('[algorithm]\ntype = "offline"\nmethod = "sft"\nvariety = "fft"\n', ""))
+    ran = synth_ai("config", "check", "sft.toml")
+
+    assert ran.code == 0
+    assert ran.err.startswith("note: sft.toml has no [algorithm]")
 
 
 def test_warnings_stand_beside_the_good_word(synth_ai: CommandLine) -> None:

@@ -72,11 +72,7 @@ class BarMeter(Meter):
         if self._bar is None:
             self._begin(what)
         if self._bar is not None and self._task is not None:
-            try:
-                self._bar.update(self._task, completed=done, total=total, refresh=True)
-            except OSError:
-                # The terminal is gone; the work that is measured goes on.
-                self._bar = None
+            self._bar.update(self._task, completed=done, total=total, refresh=True)
 
     def stop(self) -> None:
         """Take the bar away."""

@@ -1,0 +1,54 @@
+"""Signals become one exception, and are given back."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from synth_train.entrypoints.cli.signals import Interrupted, Signals
+
+BOTH = (signal.SIGINT, signal.SIGTERM)
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    before = [signal.getsignal(signum) for signum in BOTH]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    for signum, handler in zip(BOTH, before, strict=True):
+        signal.signal(signum, handler)
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_is_an_exception_with_its_exit_code(signum: signal.Signals, code: int) -> None:
+    with pytest.raises(Interrupted) as stopped, Signals():
+        os.kill(os.getpid(), signum)
+
+    assert stopped.value.exit_code == code
+    assert isinstance(stopped.value, KeyboardInterrupt)
+
+
+def test_after_an_interruption_nothing_can_spoil_the_exit_code_any_more() -> None:
+    with pytest.raises(Interrupted), Signals():
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert [signal.getsignal(signum) for signum in BOTH] == [signal.SIG_IGN] * 2
+
+
+def test_without_an_interruption_the_handlers_are_given_back() -> None:
+    with Signals():
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+
+    assert [signal.getsignal(signum) for signum in BOTH] == [signal.default_int_handler, signal.SIG_DFL]
+
+
+def test_what_the_parent_has_switched_off_stays_off() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with Signals():
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
