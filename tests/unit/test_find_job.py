@@ -115,7 +115,7 @@ def test_the_key_may_come_from_an_env_file(world: World) -> None:
 
 def test_a_key_that_is_nowhere_is_missed_before_anything_is_asked(world: World) -> None:
     del world.env.variables["SYNTH_API_KEY"]
-    world.prompt.somebody = False  # type: ignore[misc]
+    world.prompt.somebody = False
 
     with pytest.raises(CredentialsError):
         world.find()
