@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.chat_rows import encoded, plain_rows, rows, spoilt
@@ -108,6 +108,7 @@ def test_a_row_of_thousands_of_turns_is_one_row() -> None:
     assert Checked(json.dumps({"messages": turn * 5000}).encode()).report.turns == 10_000
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.one_of(rows().map(encoded), plain_rows().map(encoded), spoilt(rows()), st.sampled_from([b"", b" \t"])),

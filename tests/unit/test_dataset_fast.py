@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import event, given
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from support.chat_rows import Row, encoded, plain_rows, rows, spoilt
@@ -35,6 +35,7 @@ def look(chunk: bytes, form: Form = Form.COMMON, *, longer_than: int = 0) -> Fin
 # ---- agreement with the rules
 
 
+@settings(deadline=None)
 @given(rows(), st.booleans(), st.booleans())
 def test_a_fine_row_is_fine_to_the_rules_as_well(row: Row, compact: bool, ascii_only: bool) -> None:
     text = encoded(row, compact=compact, ascii_only=ascii_only)
@@ -48,11 +49,13 @@ def test_a_fine_row_is_fine_to_the_rules_as_well(row: Row, compact: bool, ascii_
         assert sorted(fine.roles.elements()) == sorted(judged.roles)
 
 
+@settings(deadline=None)
 @given(plain_rows(), st.booleans(), st.booleans())
 def test_plain_rows_are_always_seen(row: Row, compact: bool, ascii_only: bool) -> None:
     assert look(encoded(row, compact=compact, ascii_only=ascii_only), Form.PLAIN).rows == 1
 
 
+@settings(deadline=None)
 @given(rows())
 def test_the_common_forms_are_seen_without_the_rules(row: Row) -> None:
     row = {key: value for key, value in row.items() if key in ("messages", "tools", "metadata")}
@@ -63,6 +66,7 @@ def test_the_common_forms_are_seen_without_the_rules(row: Row) -> None:
 
 
 @FORMS
+@settings(deadline=None)
 @given(text=spoilt(rows() | plain_rows()))
 def test_no_row_passes_that_the_rules_find_fault_with(form: Form, text: bytes) -> None:
     findings = judge(text).findings

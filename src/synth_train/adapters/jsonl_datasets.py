@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import filecmp
-import hashlib
 import io
 import os
 import stat
@@ -40,11 +37,9 @@ class JsonlDatasets(DatasetPort):
 
     def locate(self, name: str, *, beside: Path | None) -> Located:
         cwd = self._cwd or Path.cwd()
-        wanted = Path(_expanded(name))
         starts = [cwd] if beside is None else [beside, cwd]
-        # Symbolic links are followed first and `..` taken after, as the system does it.
-        tried = tuple(dict.fromkeys((cwd / start / wanted).resolve() for start in starts))
-        there = [path for path in tried if path.exists()]
+        tried = tuple(dict.fromkeys(_absolute(cwd / start, name) for start in starts))
+        there = [path for path in tried if _is_there(path)]
         if not there:
             return Located(path=None, tried=tried, near=tuple(near for path in tried for near in _near(path))[:3])
         shadowed = next((path for path in there[1:] if not _same(there[0], path)), None)
@@ -69,6 +64,8 @@ class JsonlDatasets(DatasetPort):
         return cast("BinaryIO", _PartReader(file, part, stamp))
 
     def sha256(self, part: Part) -> str:
+        import hashlib  # here, like the two below: a dry run needs none of them
+
         digest = hashlib.sha256()
         with self.open(part) as reader:
             while block := reader.read(_CHUNK):
@@ -131,12 +128,27 @@ def _changed(path: Path) -> InvalidDataset:
     )
 
 
-def _expanded(name: str) -> str:
-    return os.path.expanduser(name)  # noqa: PTH111  Path.expanduser raises where there is no such home
+def _absolute(start: Path, name: str) -> Path:
+    path = start / os.path.expanduser(name)  # noqa: PTH111  Path.expanduser raises where there is no such home
+    # Links are followed first and `..` is taken after, as the system does it. Path.resolve raises on loops.
+    return path if "\0" in name else Path(os.path.realpath(path))
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is something. What may not be looked at is there: the refusal to read it says more."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _near(path: Path) -> list[Path]:
     """Files beside a missing one whose names are alike, the likest first."""
+    import difflib
+
     try:
         with os.scandir(path.parent) as entries:
             names = [entry.name for entry, _ in zip(entries, range(_MOST_NAMES), strict=False) if entry.is_file()]
@@ -147,6 +159,8 @@ def _near(path: Path) -> list[Path]:
 
 def _same(one: Path, other: Path) -> bool:
     """Whether two files hold the same bytes. What cannot be compared counts as different."""
+    import filecmp
+
     try:
         return one.samefile(other) or filecmp.cmp(one, other, shallow=False)
     except OSError:
