@@ -44,7 +44,7 @@ from synth_train.domain.model.moments import (
     Retrying,
 )
 from synth_train.domain.model.secret import Secret
-from synth_train.domain.model.task_app import Trouble
+from synth_train.domain.model.task_app import TaskAppKeys, Trouble
 from synth_train.domain.usecases.batch import ConfigResult
 from synth_train.domain.usecases.train import Train, TrainRequest
 from synth_train.ports.prompt import PromptPort
@@ -466,3 +466,25 @@ def test_an_option_that_makes_no_sense_ends_the_run_whatever_the_configs_are(wor
     with pytest.raises(UsageError, match="--task-url"):
         world.train("sft.toml", "rl.toml", task_url="nowhere")
     assert world.backends.connected == []
+
+
+class Borrowing(InMemoryBackend):
+    """A backend that has no keys of its own."""
+
+    def seen_by(self, base: str, api_key: Secret | None) -> InMemoryBackend:
+        return self
+
+    def lend_environment_key(self, keys: TaskAppKeys, *, name: str, file: Path | None) -> None:
+        self.borrowed = (keys.primary, name, file)
+
+
+def test_a_backend_that_borrows_the_environment_key_is_told_where_it_stands(world: World) -> None:
+    backend = Borrowing(world=world.backend.world)
+    world.backends.backend = backend
+    world.one("rl.toml")
+    assert backend.borrowed == (Secret(ENVIRONMENT_KEY), "ENVIRONMENT_API_KEY", None)
+
+    del world.env.variables["ENVIRONMENT_API_KEY"]
+    path = world.env.put(".env", {"DEV_ENVIRONMENT_API_KEY": ENVIRONMENT_KEY})
+    world.one("rl.toml")
+    assert backend.borrowed == (Secret(ENVIRONMENT_KEY), "DEV_ENVIRONMENT_API_KEY", path)

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import StringIO
 from pathlib import Path
-from tempfile import mkstemp
 
 from msgspec import Struct
 
@@ -244,6 +243,8 @@ def _quoted(value: str) -> str:
 
 def _replace(path: Path, data: bytes, owner: os.stat_result | None) -> None:
     """Put `data` in the place of `path` in one step, readable and writable for its owner only."""
+    from tempfile import mkstemp  # here, because it takes long to load and few runs write
+
     handle, name = mkstemp(prefix=f"{path.name}.", suffix=".tmp", dir=path.parent)
     made = Path(name)
     try:

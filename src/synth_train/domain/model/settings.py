@@ -90,6 +90,10 @@ class Variables(Struct, frozen=True, kw_only=True):
         """The key of the task app."""
         return self.lookup(ENVIRONMENT_KEY) or self.in_files(*ENVIRONMENT_KEY_IN_FILES)
 
+    def file_of(self, found: Found) -> Path | None:
+        """The env file that holds what was found; None when it is in the process environment."""
+        return next((file.path for file in self.files if str(file.path) == found.source), None)
+
     def listed(self, name: str) -> tuple[str, ...]:
         """A comma list, blanks around its items and empty items left out."""
         found = self.lookup(name)

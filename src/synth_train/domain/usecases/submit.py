@@ -31,6 +31,7 @@ from synth_train.domain.model.errors import (
     TrainingError,
     UnexpectedReply,
 )
+from synth_train.domain.model.fingerprints import account_of, fingerprint_of
 from synth_train.domain.model.jobs import (
     Accepted,
     FileId,
@@ -55,7 +56,7 @@ from synth_train.domain.model.moments import (
 )
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.specs import JobRequest, RlRequest
-from synth_train.domain.model.submission import Stage, Submission, account_of, fingerprint_of
+from synth_train.domain.model.submission import Stage, Submission
 from synth_train.ports.backend import BackendPort, Upload
 from synth_train.ports.clock import ClockPort
 from synth_train.ports.datasets import DatasetPort

@@ -9,48 +9,36 @@ from pathlib import Path
 from typing import cast
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from synth_train.domain.model.backend_base import EMBEDDED, BackendBase, resolve_base
+from synth_train.domain.model.backend_base import BackendBase, is_embedded, resolve_base
 from synth_train.domain.model.catalog import Gate
 from synth_train.domain.model.config.findings import UnknownKeys
-from synth_train.domain.model.dataset import Part
 from synth_train.domain.model.errors import (
-    GaveUpWaiting,
     InvalidConfig,
-    TrainingError,
     UsageError,
 )
-from synth_train.domain.model.jobs import Features, IdempotencyKey, JobId, Kind
+from synth_train.domain.model.jobs import IdempotencyKey, Kind
 from synth_train.domain.model.moments import (
-    ApiRootFound,
     BackendChosen,
     Noted,
     ProblemFound,
-    Retrying,
 )
-from synth_train.domain.model.plan import Plan, TaskUrl, secrets_in
-from synth_train.domain.model.secret import Secret
+from synth_train.domain.model.plan import Plan, secrets_in
 from synth_train.domain.model.settings import API_KEY, ENVIRONMENT_KEY, TASK_URL, Variables
 from synth_train.domain.model.specs import not_sent, request_of
-from synth_train.domain.model.task_app import TaskAppKeys
 from synth_train.domain.usecases.batch import Batch, ConfigResult, Turn
-from synth_train.domain.usecases.check_dataset import CheckDataset
-from synth_train.domain.usecases.check_task_app import CheckTaskApp
+from synth_train.domain.usecases.check_rows import check_rows
 from synth_train.domain.usecases.choose import ChooseConfig
 from synth_train.domain.usecases.keys import ResolveKeys
-from synth_train.domain.usecases.mint import MintEnvironmentKey, PatientVault, publish_environment_key
 from synth_train.domain.usecases.plan import Choices, PlanConfig, settle_task_url
-from synth_train.domain.usecases.submit import READY_INTERVAL, PreparedJob, SubmitJob, SubmitOptions, may_pass
-from synth_train.domain.usecases.watch import WatchJob
-from synth_train.ports.backend import Backend, BackendsPort
+from synth_train.ports.backend import BackendsPort
 from synth_train.ports.clock import ClockPort
 from synth_train.ports.config_source import ConfigSourcePort
 from synth_train.ports.datasets import DatasetPort
 from synth_train.ports.entropy import EntropyPort
 from synth_train.ports.env_source import EnvSourcePort
 from synth_train.ports.journal import JournalPort
-from synth_train.ports.patience import PatiencePort, RetryPolicy
+from synth_train.ports.patience import PatiencePort
 from synth_train.ports.progress import ProgressPort
 from synth_train.ports.prompt import PromptPort
 from synth_train.ports.sealer import SealerPort
@@ -91,7 +79,7 @@ class TrainRequest(Struct, frozen=True, kw_only=True):
     @property
     def embedded(self) -> bool:
         """Whether the job is for the backend inside this program."""
-        return self.backend is not None and self.backend.strip().lower() == EMBEDDED
+        return is_embedded(self.backend)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +122,6 @@ class _Run:
         self._request = request
         self._tell = ports.progress.tell
         self._keys = ResolveKeys(env=ports.env, prompt=ports.prompt, progress=ports.progress)
-        self._environment_keys: TaskAppKeys | None = None
 
     def results(self) -> tuple[ConfigResult, ...]:
         batch = self._planned()
@@ -154,7 +141,7 @@ class _Run:
         if self._request.dry_run:
             batch.go_through(partial(self._preview, base=base.base))
         else:
-            batch.go_through(self._submitting(base, variables))
+            batch.go_through(self._carrying_out(base, variables))
 
     # -- planning
 
@@ -250,132 +237,23 @@ class _Run:
     # -- one after the other
 
     def _preview(self, turn: Turn, plan: Plan, *, base: str) -> ConfigResult:
-        self._checked(plan)
-        self._tell_not_sent(plan, takes_config=self._request.embedded)
+        check_rows(plan, self._ports.datasets, self._ports.progress)
+        for problem in not_sent(plan, self._request.embedded):
+            self._tell(ProblemFound(problem=problem))
         request = request_of(plan, base, self._request.embedded)
         return ConfigResult(config=turn.config, kind=plan.kind, payload=request.encode())
 
-    def _submitting(self, base: BackendBase, variables: Variables) -> Callable[[Turn, Plan], ConfigResult]:
+    def _carrying_out(self, base: BackendBase, variables: Variables) -> Callable[[Turn, Plan], ConfigResult]:
+        # Loaded here, because a dry run needs none of it and should take no time.
+        from synth_train.domain.usecases.carry_out import CarryOut
+
         api_key = None if base.embedded else self._keys.api_key(variables)
         self._tell(BackendChosen(base=base.base, key_mask=api_key.mask if api_key else None))
-        backend = self._ports.backends.connect(base.base, api_key)
-        known: list[Features] = []
-
-        def features() -> Features:
-            """Asked once, and only when something is about to be sent."""
-            if not known:
-                known.append(self._features(backend, base))
-            return known[0]
-
-        return partial(self._submit, backend=backend, api_key=api_key, features=features, variables=variables)
-
-    def _features(self, backend: Backend, base: BackendBase) -> Features:
-        features = self._ports.patience.retrying(
-            backend.features,
-            policy=RetryPolicy(),
-            again=may_pass,
-            waiting=lambda error, wait: self._tell(Retrying(what="reach the backend", error=str(error), wait=wait)),
-        )
-        if features.base != base.base:
-            self._tell(ApiRootFound(base=features.base))
-        return features
-
-    def _submit(
-        self,
-        turn: Turn,
-        plan: Plan,
-        *,
-        backend: Backend,
-        api_key: Secret | None,
-        features: Callable[[], Features],
-        variables: Variables,
-    ) -> ConfigResult:
-        training, validation = self._checked(plan)
-        traits = features()
-        self._tell_not_sent(plan, takes_config=traits.takes_config)
-        if plan.kind is Kind.RL:
-            self._check_task_app(plan, backend, variables)
-        submit = SubmitJob(
-            backend=backend,
+        return CarryOut(
+            ports=self._ports,
+            request=self._request,
+            keys=self._keys,
+            variables=variables,
+            backend=self._ports.backends.connect(base.base, api_key),
             api_key=api_key,
-            datasets=self._ports.datasets,
-            journal=self._ports.journal,
-            patience=self._ports.patience,
-            clock=self._ports.clock,
-            entropy=self._ports.entropy,
-            progress=self._ports.progress,
         )
-        job = PreparedJob(
-            kind=plan.kind,
-            config=plan.config,
-            table=plan.table,
-            request=request_of(plan, traits.base, traits.takes_config),
-            training=training,
-            validation=validation,
-        )
-        job_id = submit(job, self._options(turn))
-        result = ConfigResult(config=turn.config, kind=plan.kind, job_id=job_id)
-        return self._watched(result, backend) if self._request.poll else result
-
-    def _watched(self, result: ConfigResult, backend: Backend) -> ConfigResult:
-        watch = WatchJob(
-            backend=backend,
-            journal=self._ports.journal,
-            patience=self._ports.patience,
-            clock=self._ports.clock,
-            progress=self._ports.progress,
-        )
-        try:
-            state = watch(
-                cast("Kind", result.kind),
-                cast("JobId", result.job_id),
-                interval=self._request.poll_interval,
-                timeout=self._request.poll_timeout,
-            )
-        except TrainingError as error:
-            return replace(result, word=error.word if isinstance(error, GaveUpWaiting) else "", error=error)
-        return replace(result, word=state.word, phase=state.phase, fine_tuned_model=state.fine_tuned_model)
-
-    def _options(self, turn: Turn) -> SubmitOptions:
-        return SubmitOptions(
-            key=turn.key(self._request.key),
-            fresh=self._request.fresh,
-            file_timeout=self._request.poll_timeout,
-            file_interval=min(READY_INTERVAL, self._request.poll_interval),
-        )
-
-    # -- preflight
-
-    def _checked(self, plan: Plan) -> tuple[Part | None, Part | None]:
-        """The stretches of the data files to upload, every row of them checked."""
-        check = CheckDataset(datasets=self._ports.datasets, progress=self._ports.progress)
-        training = check(plan.dataset, examples=plan.examples).part if plan.dataset else None
-        validation = check(plan.validation, examples=None).part if plan.validation else None
-        return training, validation
-
-    def _check_task_app(self, plan: Plan, backend: Backend, variables: Variables) -> None:
-        vault = PatientVault(backend, self._ports.patience, self._ports.progress)
-        if self._environment_keys is None:
-            self._environment_keys = self._keys.environment_key(variables) or MintEnvironmentKey(
-                keys=self._keys,
-                sealer=self._ports.sealer,
-                entropy=self._ports.entropy,
-                progress=self._ports.progress,
-            )(vault, variables, replace=self._request.mint)
-        keys = self._environment_keys
-        check = CheckTaskApp(
-            backend=backend,
-            task_app=self._ports.task_app,
-            patience=self._ports.patience,
-            clock=self._ports.clock,
-            progress=self._ports.progress,
-        )
-        check(
-            cast("TaskUrl", plan.task_url).url,
-            keys,
-            publish=lambda: publish_environment_key(vault, self._ports.sealer, keys.primary),
-        )
-
-    def _tell_not_sent(self, plan: Plan, *, takes_config: bool) -> None:
-        for problem in not_sent(plan, takes_config):
-            self._tell(ProblemFound(problem=problem))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from synth_train.domain.model.fingerprints import account_of, fingerprint_of
 from synth_train.domain.model.jobs import Kind
 from synth_train.domain.model.secret import Secret
-from synth_train.domain.model.submission import account_of, fingerprint_of
 
 SAME = {
     "backend": "https://backend.example",

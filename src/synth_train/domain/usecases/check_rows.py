@@ -1,0 +1,25 @@
+"""The data files of a plan, every row of them checked."""
+
+from __future__ import annotations
+
+from synth_train.domain.model.dataset import Part
+from synth_train.domain.model.plan import Plan
+from synth_train.ports.datasets import DatasetPort
+from synth_train.ports.progress import ProgressPort
+
+
+def check_rows(plan: Plan, datasets: DatasetPort, progress: ProgressPort) -> tuple[Part | None, Part | None]:
+    """The stretches to upload of the training and of the validation set; None for what the plan does not have.
+
+    Raises:
+        InvalidDataset: a file cannot be read, or has rows that cannot be trained on.
+    """
+    if plan.dataset is None:
+        return None, None
+    # Loaded here, because an RL job has no rows, and the rules take their time to load.
+    from synth_train.domain.usecases.check_dataset import CheckDataset
+
+    check = CheckDataset(datasets=datasets, progress=progress)
+    training = check(plan.dataset, examples=plan.examples).part
+    validation = check(plan.validation, examples=None).part if plan.validation else None
+    return training, validation
