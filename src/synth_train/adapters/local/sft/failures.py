@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +32,7 @@ def worded(settings: Settings | None, progress: Progress | None, folder: Path) -
         folder: where the job keeps what it makes.
 
     Raises:
-        TrainingFailed: the memory or the disk does not suffice, or the job's folder is gone.
+        TrainingFailed: the memory or the disk does not suffice, or the job's folder cannot be used.
     """
     try:
         yield
@@ -51,8 +50,6 @@ def worded(settings: Settings | None, progress: Progress | None, folder: Path) -
     except OSError as error:
         if no_space(error):
             raise _no_space(folder) from error
-        if error.errno == errno.ENOENT and not folder.is_dir():
-            raise TrainingFailed(f"the job's folder {folder} was removed while it ran") from error
         if error.errno is None:
             raise
         raise _unwritable(folder, error.strerror or str(error)) from error
@@ -74,7 +71,7 @@ def _no_space(folder: Path) -> TrainingFailed:
 
 
 def _unwritable(folder: Path, what: str) -> TrainingFailed:
-    return TrainingFailed(f"the job cannot keep anything in {folder}: {what}")
+    return TrainingFailed(f"what the job keeps in {folder} cannot be written or read: {what}")
 
 
 def _out_of_memory(settings: Settings | None, progress: Progress | None) -> TrainingFailed:

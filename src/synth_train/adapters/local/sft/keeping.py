@@ -97,6 +97,7 @@ class BestWeights:
         """Keep the weights if this is the best look so far."""
         if self.best is not None and not self._better(value, self.best.value):
             return
+        self._file.parent.mkdir(parents=True, exist_ok=True)
         aside = self._file.with_name(f"{self._file.name}.new")
         weights = {name: weight.detach().contiguous() for name, weight in _trained(model)}
         save_file(weights, aside, metadata={"step": str(step), "value": repr(value)})

@@ -260,7 +260,7 @@ class _Reading:
     # ---- how many rows
 
     def _batch(self, asked: Hyperparameters) -> Batch:
-        """`per_device_batch` (or `batch_size`) × `gradient_accumulation_steps` make `global_batch`."""
+        """`per_device_batch` (or `batch_size`) times `gradient_accumulation_steps` make `global_batch`."""
         at_once, times = _given(asked.per_device_batch), _given(asked.gradient_accumulation_steps)
         rows, batch_size = _given(asked.global_batch), _given(asked.batch_size)
         whole = "global_batch"

@@ -192,7 +192,7 @@ class Reader:
         if chat.calls_tools and not self._tools:
             raise Unfit("tool calls, which the model's chat template cannot write")
         if not any(chat.learnt):
-            raise Unfit("every answer has weight 0")
+            raise Unfit("every answer has weight 0" if chat.learnt else "no answer")
         try:
             ids, said = self._marker(self._roles(chat.messages), chat.tools or None)
         except (TemplateError, ValueError, TypeError) as error:

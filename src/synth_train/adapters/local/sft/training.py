@@ -130,7 +130,8 @@ class Training:
                 trainer.train(resume_from_checkpoint=str(_inside(checkpoint)) if checkpoint else None)
         last = reporter.last
         if best is not None and best.best is not None:
-            best.put_back(model)
+            with worded(settings, reporter, self._folder.path):
+                best.put_back(model)
             what = f"The weights of step {best.best.step} are kept, whose {settings.evaluation.metric} was the best"
             self._note("best", f"{what}: {best.best.value:.4f}.", step=best.best.step, value=best.best.value)
         self._note("training.finish", f"Trained {steps} steps; the last loss was {last['train.loss']:.4f}.", **last)
