@@ -488,3 +488,9 @@ def test_a_backend_that_borrows_the_environment_key_is_told_where_it_stands(worl
     path = world.env.put(".env", {"DEV_ENVIRONMENT_API_KEY": ENVIRONMENT_KEY})
     world.one("rl.toml")
     assert backend.borrowed == (Secret(ENVIRONMENT_KEY), "DEV_ENVIRONMENT_API_KEY", path)
+
+
+def test_a_dry_run_names_what_the_sft_wire_cannot_carry(world: World) -> None:
+    world.configs.files["sft.toml"] = SFT + "weight_decay = 0.1\n"
+    assert world.one("sft.toml", dry_run=True).ok
+    assert [found.problem.key for found in world.progress.of(ProblemFound)] == ["hyperparameters.weight_decay"]

@@ -13,35 +13,33 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from msgspec import Struct
 
 from synth_train.adapters.dotenv_env import DotenvEnv
-from synth_train.adapters.file_journal import FileJournal
 from synth_train.adapters.jsonl_datasets import JsonlDatasets
-from synth_train.adapters.sealed_box import SealedBoxSealer
 from synth_train.adapters.stdin_prompt import prompt_for
 from synth_train.adapters.system_clock import SystemClock
 from synth_train.adapters.system_entropy import SystemEntropy
 from synth_train.adapters.toml_configs import TomlConfigs
-from synth_train.domain.model.backend_base import EMBEDDED
 from synth_train.domain.model.catalog import Gate
 from synth_train.domain.model.config.findings import UnknownKeys
-from synth_train.domain.model.dataset import DatasetReport
-from synth_train.domain.model.errors import InvalidDataset, TrainingError, UsageError
-from synth_train.domain.model.jobs import JobState, Kind
+from synth_train.domain.model.errors import InvalidDataset, TrainingError
+from synth_train.domain.model.jobs import Kind
 from synth_train.domain.model.plan import Plan
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.settings import EnvFile, Variables
-from synth_train.domain.usecases.check_dataset import CheckDataset
-from synth_train.domain.usecases.find_job import FindJob, FoundJob
 from synth_train.domain.usecases.plan import Choices, PlanConfig
 from synth_train.domain.usecases.train import Train
-from synth_train.domain.usecases.watch import WatchJob
-from synth_train.ports.backend import Backend, BackendsPort
-from synth_train.ports.clock import ClockPort
-from synth_train.ports.patience import PatiencePort
 from synth_train.ports.progress import ProgressPort
-from synth_train.ports.task_app import TaskAppPort
 
 if TYPE_CHECKING:
     from synth_train.adapters.in_memory.rehearsal import Rehearsal
+    from synth_train.domain.model.dataset import DatasetReport
+    from synth_train.domain.model.jobs import JobState
+    from synth_train.domain.usecases.find_job import FindJob, FoundJob
+    from synth_train.ports.backend import BackendsPort
+    from synth_train.ports.clock import ClockPort
+    from synth_train.ports.journal import JournalPort
+    from synth_train.ports.patience import PatiencePort
+    from synth_train.ports.sealer import SealerPort
+    from synth_train.ports.task_app import TaskAppPort
 
 T = TypeVar("T")
 
@@ -92,11 +90,15 @@ class App(Struct, frozen=True):
         located = self.train.datasets.locate(name, beside=None)
         if located.path is None:
             raise InvalidDataset(f"{name}: there is no such file; looked for {' and '.join(map(str, located.tried))}")
+        from synth_train.domain.usecases.check_dataset import CheckDataset
+
         return CheckDataset(datasets=self.train.datasets, progress=self.train.progress)(located.path, examples=examples)
 
     @property
     def find_job(self) -> FindJob:
         """See `FindJob`."""
+        from synth_train.domain.usecases.find_job import FindJob
+
         return FindJob(
             env=self.train.env,
             prompt=self.train.prompt,
@@ -107,6 +109,8 @@ class App(Struct, frozen=True):
 
     def watch(self, found: FoundJob, *, interval: float, timeout: float) -> JobState:
         """Follow a job to its end; see `WatchJob`."""
+        from synth_train.domain.usecases.watch import WatchJob
+
         watch = WatchJob(
             backend=found.backend,
             journal=self.train.journal,
@@ -138,10 +142,10 @@ def build_app(progress: ProgressPort) -> App:
             datasets=JsonlDatasets(),
             env=DotenvEnv(),
             prompt=prompt_for(sys.stdin, sys.stdout, sys.stderr, os.environ),
-            backends=_Backends(),
+            backends=_late(_backends),
             task_app=_late(_http_task_app),
-            sealer=SealedBoxSealer(),
-            journal=FileJournal(home / "submissions"),
+            sealer=_late(_sealer),
+            journal=_late(lambda: _journal(home / "submissions")),
             patience=_late(lambda: _patience(clock)),
             clock=clock,
             entropy=SystemEntropy(),
@@ -165,25 +169,31 @@ def rehearsed(train: Train, rehearsal: Rehearsal) -> Train:
     )
 
 
-class _Backends(BackendsPort):
-    def connect(self, base: str, api_key: Secret | None) -> Backend:
-        if base == EMBEDDED:
-            raise UsageError(
-                "the embedded backend is not part of this version yet",
-                hint="Give --backend the URL of a backend, or leave it out for the hosted one.",
-            )
-        from synth_train.adapters.http.backend import HttpBackends
-
-        return HttpBackends().connect(base, api_key)
+# What follows is loaded when it is first used: it would take longer to load than a dry run takes.
 
 
-# What follows is loaded when it is first used: requests and tenacity take longer to load than a dry run takes.
+def _backends() -> BackendsPort:
+    from synth_train.entrypoints.backends import Backends
+
+    return Backends()
 
 
 def _http_task_app() -> TaskAppPort:
     from synth_train.adapters.http.task_app import HttpTaskApp
 
     return HttpTaskApp()
+
+
+def _sealer() -> SealerPort:
+    from synth_train.adapters.sealed_box import SealedBoxSealer
+
+    return SealedBoxSealer()
+
+
+def _journal(directory: Path) -> JournalPort:
+    from synth_train.adapters.file_journal import FileJournal
+
+    return FileJournal(directory)
 
 
 def _patience(clock: ClockPort) -> PatiencePort:
