@@ -80,7 +80,7 @@ def test_what_that_route_does_not_know_may_be_an_rl_job(world: World) -> None:
 def test_a_job_that_no_route_knows_is_not_there(world: World) -> None:
     with pytest.raises(NotKnown):
         world.find(JobId("job_none"))
-    assert world.asked == ["features", "job", "job"]
+    assert world.asked == ["features", "job", "job", "list_jobs"]
 
 
 @pytest.mark.parametrize("call", ["features", "job"])

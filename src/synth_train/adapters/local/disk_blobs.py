@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from synth_train.adapters.local.home import LocalHome, keeping, private_folder, sync_folder
+from synth_train.adapters.raw_file import create, write_all
 from synth_train.domain.model.hosting import Blob, ResultFile
 from synth_train.domain.model.jobs import JobId
 from synth_train.ports.entropy import EntropyPort
@@ -43,13 +44,13 @@ class DiskBlobStore(BlobStore):
         try:
             with keeping(self._folder):
                 private_folder(self._folder)
-                file = self._open_new(aside)
+                file = create(aside, 0o600)
             with file:
                 for chunk in content:
                     digest.update(chunk)
                     size += len(chunk)
                     with keeping(self._folder):
-                        _write(file, chunk)
+                        write_all(file, chunk)
                 with keeping(self._folder):
                     os.fsync(file.fileno())
             with keeping(self._folder):
@@ -68,17 +69,6 @@ class DiskBlobStore(BlobStore):
 
     def remove(self, blob: Blob) -> None:
         self.path(blob).unlink(missing_ok=True)
-
-    @staticmethod
-    def _open_new(path: Path) -> BinaryIO:
-        # Unbuffered: a full disk must show in the write that did not fit, not when the file is closed.
-        return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb", buffering=0)
-
-
-def _write(file: BinaryIO, chunk: bytes) -> None:
-    left = memoryview(chunk)
-    while left:
-        left = left[file.write(left) :]
 
 
 class FolderResults(ResultStore):

@@ -42,6 +42,11 @@ class BackendBase(Struct, frozen=True, kw_only=True):
         return self.base == EMBEDDED
 
 
+def is_embedded(option: str | None) -> bool:
+    """Whether `--backend` names the embedded backend."""
+    return option is not None and option.strip().lower() == EMBEDDED
+
+
 def resolve_base(option: str | None, variables: Variables, *, insecure_http: bool = False) -> BackendBase:
     """Decide the base: `--backend`, else the variables of wire-contract §1.1, else the production host.
 
@@ -55,7 +60,7 @@ def resolve_base(option: str | None, variables: Variables, *, insecure_http: boo
     if option is not None:
         if not option.strip():
             raise UsageError(f"{_OPTION} is empty", hint=f"Leave {_OPTION} out for {PRODUCTION}, or give a URL.")
-        if option.strip().lower() == EMBEDDED:
+        if is_embedded(option):
             return BackendBase(base=EMBEDDED, source=_OPTION)
         return _checked(option, _OPTION, (), insecure_http)
     text, source, notes = _from_variables(variables.chosen())

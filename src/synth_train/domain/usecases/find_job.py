@@ -1,27 +1,24 @@
-"""Find a job that exists already, with nothing but its id and what the variables say."""
+"""Find a job that exists already, with nothing but what it is called and what the variables say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from synth_train.domain.model.backend_base import resolve_base
-from synth_train.domain.model.errors import NotKnown
-from synth_train.domain.model.jobs import JobId, JobState, Kind
-from synth_train.domain.model.moments import ApiRootFound, BackendChosen, Noted, Retrying
-from synth_train.domain.model.settings import API_KEY
-from synth_train.domain.usecases.keys import ResolveKeys
-from synth_train.domain.usecases.submit import may_pass
-from synth_train.ports.backend import Backend, BackendsPort
-from synth_train.ports.env_source import EnvSourcePort
-from synth_train.ports.patience import PatiencePort, RetryPolicy
-from synth_train.ports.progress import ProgressPort
-from synth_train.ports.prompt import PromptPort
+from synth_train.domain.model.errors import NotKnown, NotOffered, UsageError
+from synth_train.domain.model.hosting import JobFilter
+from synth_train.domain.model.jobs import JobId, JobState, JobSummary, Kind
+from synth_train.domain.usecases.jobs_reach import ReachBackend
+from synth_train.ports.backend import Backend
 
-T = TypeVar("T")
+LAST = "@last"
+"""Stands for the job that was created last."""
+
+PAGE = 100
+PAGES = 20
+"""So many jobs, newest first, are looked through for one whose id begins so."""
 
 
 class FoundJob(Struct, frozen=True, kw_only=True):
@@ -33,14 +30,8 @@ class FoundJob(Struct, frozen=True, kw_only=True):
     state: JobState
 
 
-class FindJob(Struct, frozen=True, kw_only=True):
+class FindJob(ReachBackend, frozen=True, kw_only=True):
     """Built once with its ports; asked for one job at a time."""
-
-    env: EnvSourcePort
-    prompt: PromptPort
-    backends: BackendsPort
-    patience: PatiencePort
-    progress: ProgressPort = field(default_factory=ProgressPort)
 
     def __call__(
         self,
@@ -54,45 +45,67 @@ class FindJob(Struct, frozen=True, kw_only=True):
         """The job as it is now.
 
         Args:
+            job_id: its id; or the beginning of it, with or without `job_`, if no other job's begins so; or `@last`.
+                The latter two need a backend that lists jobs.
             kind: None asks the route of SFT jobs and then that of RL jobs.
             backend: base URL; None leaves it to the variables.
             env_files: where the key is looked for besides the process environment.
 
         Raises:
             NotKnown: the backend has no such job.
+            UsageError: the id is cut so short that it fits several jobs, or the backend does not list any.
             UsageError, CredentialsError, LocalStateError: there is no base, or no key.
             BackendError, KeyRefused: the backend could not be asked.
         """
-        reached = self._reach(backend, env_files, insecure_http)
-        if kind is not None:
-            return self._read(reached, kind, job_id)
+        reached = self.reach(backend, env_files, insecure_http)
+        if job_id == LAST:
+            return self._last(reached, kind)
         try:
-            return self._read(reached, Kind.SFT, job_id)
+            return self._read(reached, kind, job_id)
         except NotKnown:
-            return self._read(reached, Kind.RL, job_id)
+            found = self._beginning_so(reached, kind, job_id)
+            if found is None:
+                raise
+            return self._read(reached, kind, found)
 
-    def _reach(self, option: str | None, env_files: Sequence[Path], insecure_http: bool) -> Backend:
-        keys = ResolveKeys(env=self.env, prompt=self.prompt, progress=self.progress)
-        variables = keys.variables(given=env_files, needed=((API_KEY,),))
-        base = resolve_base(option, variables, insecure_http=insecure_http)
-        for note in base.notes:
-            self.progress.tell(Noted(text=note, warning=True))
-        api_key = None if base.embedded else keys.api_key(variables)
-        self.progress.tell(BackendChosen(base=base.base, key_mask=api_key.mask if api_key else None))
-        backend = self.backends.connect(base.base, api_key)
-        features = self._retrying(backend.features, what="reach the backend")
-        if features.base != base.base:
-            self.progress.tell(ApiRootFound(base=features.base))
-        return backend
+    def _read(self, backend: Backend, kind: Kind | None, job_id: JobId) -> FoundJob:
+        if kind is not None:
+            return self._read_as(backend, kind, job_id)
+        try:
+            return self._read_as(backend, Kind.SFT, job_id)
+        except NotKnown:
+            return self._read_as(backend, Kind.RL, job_id)
 
-    def _read(self, backend: Backend, kind: Kind, job_id: JobId) -> FoundJob:
-        state = self._retrying(lambda: backend.job(kind, job_id), what="read the job")
+    def _read_as(self, backend: Backend, kind: Kind, job_id: JobId) -> FoundJob:
+        state = self.retrying(lambda: backend.job(kind, job_id), what="read the job")
         return FoundJob(backend=backend, kind=kind, state=state)
 
-    def _retrying(self, call: Callable[[], T], *, what: str) -> T:
-        return self.patience.retrying(
-            call,
-            policy=RetryPolicy(),
-            again=may_pass,
-            waiting=lambda error, wait: self.progress.tell(Retrying(what=what, error=str(error), wait=wait)),
-        )
+    def _last(self, backend: Backend, kind: Kind | None) -> FoundJob:
+        try:
+            rows = self._listed(backend, JobFilter(kind=kind, limit=1))
+        except NotOffered as error:
+            raise UsageError(f"{LAST} is not to be had: {error}", hint="Give the id of the job.") from error
+        if not rows:
+            raise NotKnown(f"{backend.base} has no jobs")
+        return self._read(backend, kind, rows[0].job_id)
+
+    def _beginning_so(self, backend: Backend, kind: Kind | None, text: str) -> JobId | None:
+        """The only job whose id begins so; None when there is none, or no list to look it up in."""
+        found: list[JobSummary] = []
+        after: JobId | None = None
+        try:
+            for _ in range(PAGES):
+                rows = self._listed(backend, JobFilter(kind=kind, limit=PAGE, after=after))
+                found += [row for row in rows if row.job_id.startswith((text, f"job_{text}"))]
+                if len(rows) < PAGE:
+                    break
+                after = rows[-1].job_id
+        except NotOffered:
+            return None
+        if len(found) > 1:
+            ids = ", ".join(row.job_id for row in found[:5])
+            raise UsageError(f"several jobs begin with {text}: {ids}", hint="Give more of the id.")
+        return found[0].job_id if found else None
+
+    def _listed(self, backend: Backend, wanted: JobFilter) -> Sequence[JobSummary]:
+        return self.retrying(lambda: backend.list_jobs(wanted), what="list the jobs")

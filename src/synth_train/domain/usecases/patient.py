@@ -1,0 +1,31 @@
+"""What use cases have in common that ask a backend questions which may be asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from msgspec import Struct, field
+
+from synth_train.domain.model.moments import Retrying
+from synth_train.domain.usecases.submit import may_pass
+from synth_train.ports.patience import PatiencePort, RetryPolicy
+from synth_train.ports.progress import ProgressPort
+
+T = TypeVar("T")
+
+
+class Patient(Struct, frozen=True, kw_only=True):
+    """Has patience, and says when it needs it."""
+
+    patience: PatiencePort
+    progress: ProgressPort = field(default_factory=ProgressPort)
+
+    def retrying(self, call: Callable[[], T], *, what: str) -> T:
+        """Make a call that changes nothing when it is repeated, again while that may help (design §4, Retries)."""
+        return self.patience.retrying(
+            call,
+            policy=RetryPolicy(),
+            again=may_pass,
+            waiting=lambda error, wait: self.progress.tell(Retrying(what=what, error=str(error), wait=wait)),
+        )
