@@ -6,16 +6,18 @@ first sorts out the rows that are certainly fine; whatever that is not sure of c
 
 from __future__ import annotations
 
-import difflib
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
 from synth_train.domain.model.places import Severity
+
+if TYPE_CHECKING:
+    from json import JSONDecodeError
 
 DEEPEST = 500
 """Levels of lists and objects in a row. Readers of JSON give up somewhere near a thousand."""
@@ -207,6 +209,8 @@ class _Judging:
         if is_too_deep(line):
             self._say("", Rule.TOO_DEEP, f"has lists and objects more than {DEEPEST} levels inside each other")
             return
+        import json  # here, because only what the quick look is not sure of comes this far
+
         constants: list[_NoNumber] = []
 
         def constant(name: str) -> _NoNumber:
@@ -259,12 +263,12 @@ class _Judging:
             self._say("messages", Rule.NO_MESSAGES, f"is {_kind(row['messages'])}; it must be a list of messages")
             return
         other = next((name for key, name in _OTHER_FORMATS.items() if key in row), None)
-        near = difflib.get_close_matches("messages", map(_printable, row), 1, 0.8)
+        near = _like("messages", map(_printable, row), 0.8)
         hint = ""
         if other:
             hint = f"; these look like {other}, turn them into chat messages"
         elif near:
-            hint = f"; did you write it as {_quoted(near[0])}?"
+            hint = f"; did you write it as {_quoted(near)}?"
         self._say("messages", Rule.NO_MESSAGES, f"is missing{hint}")
 
     def _keys_once(self, path: str, value: dict[str, object], keys: Sequence[str]) -> None:
@@ -342,11 +346,7 @@ class _Judging:
             self._say(path, Rule.BAD_ROLE, f"{state}; it must be {_ROLES_IN_WORDS}")
             return
         word = role.strip().lower()
-        meant = (
-            word
-            if word in ROLES
-            else _OTHER_NAMES.get(word) or next(iter(difflib.get_close_matches(word, ROLES, 1, 0.7)), None)
-        )
+        meant = word if word in ROLES else _OTHER_NAMES.get(word) or _like(word, ROLES, 0.7)
         hint = f"write {_quoted(meant)}" if meant else f"it must be {_ROLES_IN_WORDS}"
         self._say(path, Rule.BAD_ROLE, f"{_quoted(role)} is no role; {hint}")
 
@@ -599,7 +599,14 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
-def _syntax(error: json.JSONDecodeError) -> str:
+def _like(word: str, words: Iterable[str], ratio: float) -> str | None:
+    """The one of `words` that is most like `word`, None when none is alike enough."""
+    from difflib import get_close_matches  # here, because few rows need a hint
+
+    return next(iter(get_close_matches(word, words, 1, ratio)), None)
+
+
+def _syntax(error: JSONDecodeError) -> str:
     """Why a text is no JSON, in words for the person who wrote it."""
     text = error.doc
     rest = text[error.pos : error.pos + 80].lstrip()
