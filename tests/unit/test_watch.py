@@ -156,7 +156,7 @@ def test_the_watch_gives_up_at_its_time_with_the_word_last_seen_and_a_way_to_wat
         watch(interval=5, timeout=33)
     assert watch.clock.monotonic() == 33.0
     assert (str(watch.job_id) in str(caught.value), caught.value.word) == (True, "running")
-    assert f"synth-ai jobs watch {watch.job_id} --type rl" in caught.value.hint
+    assert f"synth-ai jobs watch {watch.job_id} --type rl --backend https://backend.test" in caught.value.hint
 
 
 def test_giving_up_while_the_backend_is_down_says_what_was_heard_last(watch: Watching) -> None:

@@ -129,7 +129,8 @@ class _Watch:
         return GaveUpWaiting(
             what,
             word=self._word or "",
-            hint=f"The job goes on. Watch it again with: synth-ai jobs watch {self._job_id} --type {self._kind.value}",
+            hint=f"The job goes on. Watch it again with: synth-ai jobs watch {self._job_id} --type {self._kind.value} "
+            f"--backend {self._ports.backend.base}",
         )
 
     def _elapsed(self) -> float:
