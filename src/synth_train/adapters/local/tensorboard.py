@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 
+import numpy as np
 from torch.utils.tensorboard import SummaryWriter
 
 from synth_train.adapters.local.home import JobFolder
@@ -24,6 +25,10 @@ class TensorBoard:
         """Write the points of a step."""
         for name, value in points.items():
             self._writer.add_scalar(name.replace(".", "/", 1), value, step)  # type: ignore[no-untyped-call]
+
+    def add_histogram(self, step: int, name: str, values: Sequence[float]) -> None:
+        """Write how values are spread at a step."""
+        self._writer.add_histogram(name.replace(".", "/", 1), np.array(values), step)  # type: ignore[no-untyped-call]
 
     def __enter__(self) -> TensorBoard:
         return self

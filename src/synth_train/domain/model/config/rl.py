@@ -8,6 +8,7 @@ from synth_train.domain.model.config.tables import (
     Count,
     Fraction,
     FreeTable,
+    Local,
     Lora,
     NotNegative,
     OpenTable,
@@ -183,6 +184,41 @@ class Judge(Table, frozen=True, kw_only=True):
     rubric: Annotated[FreeTable | UnsetType, Meta(description="Free.")] = UNSET
 
 
+Port = Annotated[int, Meta(ge=1, le=65535)]
+
+
+class RlLocal(Local, frozen=True, kw_only=True):
+    """For the embedded backend only; hosted backends never see it."""
+
+    policy_url: Annotated[
+        str | UnsetType, Meta(description="Where a task app on another machine reaches the policy: a tunnel to it.")
+    ] = UNSET
+    policy_port: Annotated[
+        Port | UnsetType, Meta(description="Where the policy listens; any free port when absent.")
+    ] = UNSET
+    policy_host: Annotated[
+        str | UnsetType, Meta(description="On which address it listens. `127.0.0.1`, this machine alone, when absent.")
+    ] = UNSET
+    minibatches: Annotated[
+        Count | UnsetType, Meta(description="Optimiser steps over the rollouts of one iteration. 4 when absent.")
+    ] = UNSET
+    clip_low: Annotated[Fraction | UnsetType, Meta(description="How far a ratio may fall below 1.")] = UNSET
+    clip_high: Annotated[Positive | UnsetType, Meta(description="How far a ratio may rise above 1.")] = UNSET
+    kl_weight: Annotated[
+        NotNegative | UnsetType, Meta(description="Weight of the divergence from the reference. 0.01 when absent.")
+    ] = UNSET
+    max_grad_norm: Annotated[Positive | UnsetType, Meta(description="Longest gradient. 1.0 when absent.")] = UNSET
+    rollout_timeout: Annotated[Positive | UnsetType, Meta(description="Seconds for one rollout. 600 when absent.")] = (
+        UNSET
+    )
+    max_batch: Annotated[
+        Count | UnsetType, Meta(description="Answers that are sampled at the same time. 64 when absent.")
+    ] = UNSET
+    max_batch_tokens: Annotated[
+        Count | UnsetType, Meta(description="Tokens, with padding, of one training pass. 16384 when absent.")
+    ] = UNSET
+
+
 class RlConfig(TrainingFile, frozen=True, kw_only=True):
     """An RL training job."""
 
@@ -196,4 +232,5 @@ class RlConfig(TrainingFile, frozen=True, kw_only=True):
     training: RlTraining | UnsetType = UNSET
     evaluation: Evaluation | UnsetType = UNSET
     judge: Judge | UnsetType = UNSET
+    local: RlLocal | UnsetType = UNSET
     rubric: Annotated[FreeTable | UnsetType, Meta(description="How rollouts are graded, free.")] = UNSET
