@@ -188,13 +188,6 @@ def test_what_an_unknown_key_is_can_be_chosen(synth_ai: CommandLine, option: lis
     assert synth_ai("train", "--config", "sft.toml", "--dry-run", *option).code == code
 
 
-def test_the_embedded_backend_is_refused_by_name_as_long_as_it_is_not_there(synth_ai: CommandLine) -> None:
-    code = main(["train", "--config", "sft.toml", "--backend", "local"])
-
-    assert code == 2
-    assert "error: the embedded backend is not part of this version yet\n" in synth_ai.capsys.readouterr().err
-
-
 # -- for programs
 
 

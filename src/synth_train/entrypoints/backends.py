@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from synth_train.domain.model.backend_base import EMBEDDED
-from synth_train.domain.model.errors import UsageError
 from synth_train.domain.model.secret import Secret
 from synth_train.ports.backend import Backend, BackendsPort
 
 
 class Backends(BackendsPort):
-    """BackendsPort by what stands before the base: `local` is the embedded backend, all else is HTTP."""
+    """BackendsPort by what stands before the base: `local` is the embedded backend, all else is HTTP.
+
+    Args:
+        home: where the embedded backend has its folder, which is called `local`.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
 
     def connect(self, base: str, api_key: Secret | None) -> Backend:
         if base == EMBEDDED:
-            raise UsageError(
-                "the embedded backend is not part of this version yet",
-                hint="Give --backend the URL of a backend, or leave it out for the hosted one.",
-            )
+            from synth_train.adapters.local.backend import LocalBackends
+
+            return LocalBackends(self._home / EMBEDDED, os.environ).connect(base, api_key)
         from synth_train.adapters.http.backend import HttpBackends
 
         return HttpBackends().connect(base, api_key)

@@ -32,8 +32,13 @@ from synth_train.ports.progress import ProgressPort
 if TYPE_CHECKING:
     from synth_train.adapters.in_memory.rehearsal import Rehearsal
     from synth_train.domain.model.dataset import DatasetReport
+    from synth_train.domain.model.hosting import ResultFile
     from synth_train.domain.model.jobs import JobState
     from synth_train.domain.usecases.find_job import FindJob, FoundJob
+    from synth_train.domain.usecases.jobs_cancel import CancelJob
+    from synth_train.domain.usecases.jobs_follow import FollowJob
+    from synth_train.domain.usecases.jobs_list import ListJobs
+    from synth_train.domain.usecases.jobs_reach import ReachBackend
     from synth_train.ports.backend import BackendsPort
     from synth_train.ports.clock import ClockPort
     from synth_train.ports.journal import JournalPort
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
     from synth_train.ports.task_app import TaskAppPort
 
 T = TypeVar("T")
+R = TypeVar("R", bound="ReachBackend")
 
 
 class App(Struct, frozen=True):
@@ -99,13 +105,36 @@ class App(Struct, frozen=True):
         """See `FindJob`."""
         from synth_train.domain.usecases.find_job import FindJob
 
-        return FindJob(
-            env=self.train.env,
-            prompt=self.train.prompt,
-            backends=self.train.backends,
-            patience=self.train.patience,
-            progress=self.train.progress,
-        )
+        return self._reaching(FindJob)
+
+    @property
+    def list_jobs(self) -> ListJobs:
+        """See `ListJobs`."""
+        from synth_train.domain.usecases.jobs_list import ListJobs
+
+        return self._reaching(ListJobs)
+
+    @property
+    def follow_job(self) -> FollowJob:
+        """See `FollowJob`."""
+        from synth_train.domain.usecases.jobs_follow import FollowJob
+
+        return FollowJob(patience=self.train.patience, clock=self.train.clock, progress=self.train.progress)
+
+    @property
+    def cancel_job(self) -> CancelJob:
+        """See `CancelJob`."""
+        from synth_train.domain.usecases.jobs_cancel import CancelJob
+
+        return CancelJob(patience=self.train.patience, clock=self.train.clock, progress=self.train.progress)
+
+    def download_model(self, found: FoundJob, folder: Path) -> tuple[ResultFile, ...]:
+        """Fetch what a job has made into a folder that is not there yet; see `DownloadModel`."""
+        from synth_train.adapters.folder_destination import FolderDestination
+        from synth_train.domain.usecases.jobs_download import DownloadModel
+
+        download = DownloadModel(patience=self.train.patience, progress=self.train.progress)
+        return download(found, FolderDestination(folder))
 
     def watch(self, found: FoundJob, *, interval: float, timeout: float) -> JobState:
         """Follow a job to its end; see `WatchJob`."""
@@ -119,6 +148,15 @@ class App(Struct, frozen=True):
             progress=self.train.progress,
         )
         return watch(found.kind, found.state.job_id, interval=interval, timeout=timeout)
+
+    def _reaching(self, usecase: type[R]) -> R:
+        return usecase(
+            env=self.train.env,
+            prompt=self.train.prompt,
+            backends=self.train.backends,
+            patience=self.train.patience,
+            progress=self.train.progress,
+        )
 
     def secrets(self, env_files: Sequence[Path]) -> tuple[Secret, ...]:
         """Every key in sight, for redaction."""
@@ -142,7 +180,7 @@ def build_app(progress: ProgressPort) -> App:
             datasets=JsonlDatasets(),
             env=DotenvEnv(),
             prompt=prompt_for(sys.stdin, sys.stdout, sys.stderr, os.environ),
-            backends=_late(_backends),
+            backends=_late(lambda: _backends(home)),
             task_app=_late(_http_task_app),
             sealer=_late(_sealer),
             journal=_late(lambda: _journal(home / "submissions")),
@@ -172,10 +210,10 @@ def rehearsed(train: Train, rehearsal: Rehearsal) -> Train:
 # What follows is loaded when it is first used: it would take longer to load than a dry run takes.
 
 
-def _backends() -> BackendsPort:
+def _backends(home: Path) -> BackendsPort:
     from synth_train.entrypoints.backends import Backends
 
-    return Backends()
+    return Backends(home)
 
 
 def _http_task_app() -> TaskAppPort:

@@ -19,8 +19,17 @@ COMMANDS = {
     "train": "submit the jobs that TOML files describe, and follow them to their end",
     "config": "check a TOML, or print the schema of one",
     "data": "check a chat dataset",
-    "jobs": "look at a job, or follow it to its end",
+    "jobs": "look at jobs; follow, cancel or download one",
 }
+
+JOB_ACTIONS = {
+    "show": ("print the state of a job", "Print the state of a job. Exit status 0, whatever the state."),
+    "watch": ("follow a job to its end", "Follow a job that exists to its end. Stopping the watch stops no job."),
+    "logs": ("print what has happened to a job", "Print the events of a job, the oldest first, a line for each."),
+    "cancel": ("end a job", "Ask a job to end, and wait a little until it has."),
+    "download": ("fetch the model that a job has made", "Fetch the model that a job has made, all of it or nothing."),
+}
+"""What can be done with one job: a line of help, and a sentence or two."""
 
 EXAMPLES = """\
 examples:
@@ -167,22 +176,34 @@ def _data(parser: _Parser) -> None:
 
 
 def _jobs(parser: _Parser) -> None:
-    _describe(parser, usage=f"{PROG} jobs ACTION JOB [options]", description=_sentence(COMMANDS["jobs"]))
+    _describe(parser, usage=f"{PROG} jobs ACTION ...", description=_sentence(COMMANDS["jobs"]))
     _info(parser)
     actions = parser.add_subparsers(
         title="actions", prog=f"{PROG} jobs", dest="action", metavar="ACTION", required=True
     )
-    for name, help_, description in (
-        ("show", "print the state of a job", "Print the state of a job. Exit status 0, whatever the state."),
-        ("watch", "follow a job to its end", "Follow a job that exists to its end. Stopping the watch stops no job."),
-    ):
+    listing = actions.add_parser("list", help="print the newest jobs")
+    _describe(listing, usage=f"{PROG} jobs list [options]", description="Print the newest jobs, a line for each.")
+    options = listing.add_argument_group("options")
+    options.add_argument("--type", choices=("auto", "rl", "sft"), default="auto", help="jobs of this kind only")
+    options.add_argument("--status", type=_text, metavar="WORD", help="jobs of this status only, such as running")
+    options.add_argument("--limit", type=_count, default=20, metavar="N", help="at most so many (default: 20)")
+    _backend(options)
+    _general(listing)
+
+    for name, (help_, description) in JOB_ACTIONS.items():
         action = actions.add_parser(name, help=help_)
         _describe(action, usage=f"{PROG} jobs {name} JOB [options]", description=description)
-        action.add_argument("job_id", type=_text, metavar="JOB", help="id of the job")
+        action.add_argument("job_id", type=_text, metavar="JOB", help="id of the job, the beginning of it, or @last")
         options = action.add_argument_group("options")
         options.add_argument("--type", choices=("auto", "rl", "sft"), default="auto", help="kind of job")
+        if name == "logs":
+            options.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended")
+        if name == "download":
+            options.add_argument(
+                "--out", type=_text, metavar="FOLDER", help="where to; must not be there yet (default: ./JOB)"
+            )
         _backend(options)
-        if name == "watch":
+        if name in ("watch", "logs"):
             _polling(options)
         _general(action)
 
@@ -214,7 +235,7 @@ def _content(group: argparse._ArgumentGroup) -> None:
 
 
 def _backend(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--backend", type=_text, metavar="URL", help="base URL of the backend")
+    group.add_argument("--backend", type=_text, metavar="URL", help="base URL of the backend, or local")
     group.add_argument(
         "--env-file", action="append", default=[], type=_text, metavar="FILE", help="keys; may be repeated, later wins"
     )
