@@ -78,6 +78,7 @@ def test_the_whole_file_is_what_would_be_uploaded() -> None:
     assert checked.report.rows == 2
     assert checked.bytes == GOOD + b"\n \t\n" + GOOD.strip()
     assert checked.report.part == Part(PATH, 0, len(checked.bytes), checked.datasets.stamp(PATH))
+    assert checked.report.part.size == len(checked.bytes)
 
 
 def test_a_mark_at_the_start_is_skipped_and_not_uploaded() -> None:

@@ -2,14 +2,14 @@
 
 msgspec decodes a row into types as narrow as the rules, so that C does most of the work. What it does not see is
 looked at here: how messages follow each other, keys given twice (it keeps the last), and the bytes and the depth of
-what it skips. Chunks are read in one of two ways: as plain rows, nothing but texts with a role, which costs less than
-twice their bare decoding; or as common rows, with tools, parts, weights and keys that no rule knows.
+what it skips. A chunk is read as one of three forms of rows, each wider and a little slower than the one before.
 """
 
 from __future__ import annotations
 
 import codecs
 from collections import Counter
+from collections.abc import Callable
 from enum import Enum
 from io import BytesIO
 from typing import Annotated, Literal
@@ -111,14 +111,21 @@ class _Tool(_Message, tag="tool", gc=False):
     tool_call_id: str | None = None
 
 
-class _Assistant(Struct, tag="assistant", gc=False, tag_field="role"):
-    content: _Content | UnsetType | None = UNSET
+class _AssistantKeys(Struct, gc=False, tag_field="role", kw_only=True):
     tool_calls: list[_Call] | None = None
     function_call: None = None
     weight: Literal[0, 1] | None = None
     name: str | None = None
     reasoning: str | None = None
     raw_content: str | None = None
+
+
+class _Assistant(_AssistantKeys, tag="assistant", gc=False, kw_only=True):
+    content: _Content | None
+
+
+class _LooseAssistant(_AssistantKeys, tag="assistant", gc=False, kw_only=True):
+    content: _Content | UnsetType | None = UNSET
 
 
 class _Declared(Struct, gc=False):
@@ -142,6 +149,15 @@ class CommonRow(Struct, gc=False):
     metadata: _Skipped | None = None
 
 
+class LooseRow(Struct, gc=False):
+    """A common row in which messages that call a tool may lack the key `content`."""
+
+    messages: Annotated[list[_System | _Developer | _User | _Tool | _LooseAssistant], Meta(min_length=1)]
+    tools: list[_Declaration] | None = None
+    functions: None = None
+    metadata: _Skipped | None = None
+
+
 class _Around(Struct, gc=False):
     """The parts of a row in which `content` may be a key of somebody else's."""
 
@@ -151,6 +167,7 @@ class _Around(Struct, gc=False):
 
 decode_plain = msgspec.json.Decoder(PlainRow).decode
 decode_common = msgspec.json.Decoder(CommonRow).decode
+_decode_loose = msgspec.json.Decoder(LooseRow).decode
 _decode_around = msgspec.json.Decoder(_Around).decode
 _check_arguments = msgspec.json.Decoder(_Skipped).decode
 
@@ -169,6 +186,7 @@ _ROLE: dict[type, str] = {
     _Developer: "developer",
     _User: "user",
     _Assistant: "assistant",
+    _LooseAssistant: "assistant",
     _Tool: "tool",
 }
 _AFTER = {
@@ -195,13 +213,14 @@ class _Sequence(dict[type, "_Sequence"]):
     So a row is followed by one look-up a message, and the roles are counted once a sequence, not once a row.
     """
 
-    __slots__ = ("every", "last", "roles", "rows")
+    __slots__ = ("complete", "every", "last", "roles", "rows")
 
     def __init__(self, last: str, roles: Counter[str], every: list[_Sequence]) -> None:
         super().__init__()
         self.rows = 0
         """Rows that are this sequence and no longer."""
         self.last = last
+        self.complete = last == "assistant"
         self.roles = roles
         self.every = every
         every.append(self)
@@ -218,10 +237,30 @@ class _Sequence(dict[type, "_Sequence"]):
 
 
 class Form(Enum):
-    """How a chunk is read."""
+    """How a chunk is read. Every row of one form is a row of the next."""
 
     PLAIN = "plain"
+    """Texts with roles, and no key besides."""
     COMMON = "common"
+    """Also tools, parts, weights, and keys that no rule names."""
+    LOOSE = "loose"
+    """Also calls without the key `content`."""
+
+    @property
+    def wider(self) -> Form:
+        """The next form, or this one if there is none."""
+        return Form.COMMON if self is Form.PLAIN else Form.LOOSE
+
+
+def form_of(line: bytes) -> Form:
+    """How to read a chunk whose rows are like this one."""
+    for form, decode in ((Form.PLAIN, decode_plain), (Form.COMMON, decode_common)):
+        try:
+            decode(line)
+        except (msgspec.MsgspecError, RecursionError):
+            continue
+        return form
+    return Form.LOOSE
 
 
 class FineRows(Struct, frozen=True):
@@ -276,13 +315,11 @@ class _Reading:
         rows = sum(sequence.rows for sequence in ended)
         roles: Counter[str] = Counter()
         for sequence in ended:
-            if sequence.last != "assistant":
-                return None
             for role, count in sequence.roles.items():
                 roles[role] += count * sequence.rows
         if not self._has_each_key_once(rows, roles.total(), others):
             return None
-        if self._form is Form.COMMON and not _is_utf8(self._chunk):
+        if self._form is not Form.PLAIN and not _is_utf8(self._chunk):
             return None
         longest_line = self._chunk.count(b"\n", 0, max(self._longest_end - 1, 0))
         return FineRows(rows, roles, self._longest, longest_line, tuple(others))
@@ -293,17 +330,21 @@ class _Reading:
             sequence = start
             for message in decode_plain(line).messages:
                 sequence = sequence[type(message)]
+            if not sequence.complete:
+                raise _Unsure
             sequence.rows += 1
             if len(line) > threshold:
                 threshold = self._longer(line)
 
     def _common(self) -> None:
+        decode: Callable[[bytes], CommonRow | LooseRow]
+        decode = decode_common if self._form is Form.COMMON else _decode_loose
         start, threshold = self._start, self._longest + self._line_end
         for line in self._lines:
             sequence = start
             waiting = _NOBODY
-            without_content = 0
-            for message in decode_common(line).messages:
+            without_content = weightless = 0
+            for message in decode(line).messages:
                 kind = type(message)
                 sequence = sequence[kind]
                 if kind is _Tool:
@@ -313,9 +354,9 @@ class _Reading:
                     waiting.remove(call_id)
                 elif waiting:
                     raise _Unsure
-                elif kind is _Assistant:
+                elif sequence.complete:
                     if message.weight == 0:
-                        raise _Unsure
+                        weightless += 1
                     if message.tool_calls:
                         waiting = set()
                         if message.content is UNSET:
@@ -328,7 +369,9 @@ class _Reading:
                             waiting.add(call.id)
                     elif not message.content:
                         raise _Unsure
-            if len(line) > 2 * DEEPEST and is_too_deep(line):
+            if weightless and weightless == sequence.roles["assistant"]:
+                raise _Unsure
+            if not sequence.complete or (len(line) > 2 * DEEPEST and is_too_deep(line)):
                 raise _Unsure
             sequence.rows += 1
             if without_content:
@@ -347,12 +390,12 @@ class _Reading:
         """Whether `messages` and `content` stand in the fine rows as often as they were decoded, and no more."""
         if not self._stands(_CONTENT, turns - self._without_content, others):
             return False
-        # A plain message has its content, so a second list of plain messages has shown already.
-        return self._form is Form.PLAIN or self._stands(_MESSAGES, rows, others)
+        # Where every message has its content, a second list of messages has shown already.
+        return self._form is not Form.LOOSE or self._stands(_MESSAGES, rows, others)
 
     def _stands(self, key: bytes, times: int, others: list[tuple[int, bytes]]) -> bool:
         surplus = self._chunk.count(key) - sum(line.count(key) for _, line in others) - times
-        if surplus and self._form is Form.COMMON:
+        if surplus and self._form is not Form.PLAIN:
             elsewhere = {number for number, _ in others}
             for number, line in enumerate(BytesIO(self._chunk)):
                 if number not in elsewhere:

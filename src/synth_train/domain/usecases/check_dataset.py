@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 
 from synth_train.domain.model.dataset import DatasetReport, Part
-from synth_train.domain.model.dataset_fast import Form, fine_rows
+from synth_train.domain.model.dataset_fast import Form, fine_rows, form_of
 from synth_train.domain.model.dataset_formats import Foreign, foreign_bytes, foreign_text
 from synth_train.domain.model.dataset_rules import BYTE_ORDER_MARK, ROLES, Finding, Rule, is_blank, judge
 from synth_train.domain.model.errors import InvalidDataset, UsageError
@@ -101,29 +101,29 @@ class _Check:
         if not self._rows:
             blank = len(chunk) - len(chunk.lstrip())
             self._first, self._head = self._line + chunk.count(b"\n", 0, blank), chunk[blank : blank + _HEAD]
+            self._form = form_of(self._head.partition(b"\n")[0])
         fine = fine_rows(chunk, self._form, longer_than=self._longest)
         if fine is None:
             for number, line in enumerate(BytesIO(chunk), self._line):
-                self._take_line(number, line, Form.COMMON)
+                self._take_line(number, line, may_be_fine=True)
         else:
             self._rows += fine.rows
             self._turns += fine.roles.total()
             self._roles += fine.roles
             self._measure(fine.longest, self._line + fine.longest_line)
-            form = Form.COMMON if self._form is Form.PLAIN else None
             for number, line in fine.others:
-                self._take_line(self._line + number, line, form)
-            if len(fine.others) > fine.rows:
-                self._form = Form.COMMON
+                self._take_line(self._line + number, line, may_be_fine=self._form is not Form.LOOSE)
+            if len(fine.others) * _TOO_MANY_OTHERS > fine.rows:
+                self._form = self._form.wider
         self._line += chunk.count(b"\n")
 
-    def _take_line(self, number: int, line: bytes, form: Form | None) -> None:
-        """Check one line; `form` is what it may still turn out to be."""
+    def _take_line(self, number: int, line: bytes, *, may_be_fine: bool) -> None:
+        """Check one line, slowly if need be."""
         if is_blank(line):
             return
         self._rows += 1
         self._measure(len(line.rstrip(b"\r\n")), number)
-        fine = fine_rows(line, form) if form else None
+        fine = fine_rows(line, Form.LOOSE) if may_be_fine else None
         if fine and fine.rows:
             self._turns += fine.roles.total()
             self._roles += fine.roles
@@ -207,6 +207,9 @@ class _Findings:
 
 _HEAD = 1 << 16
 """Bytes from the first row on that may show another format."""
+
+_TOO_MANY_OTHERS = 10
+"""One line in so many that is of another form makes it quicker to read the next chunk as a wider one."""
 
 _NO_ROW = (Rule.NOT_JSON, Rule.NO_OBJECT)
 
