@@ -17,7 +17,6 @@ from synth_train.adapters.console.screen import OutputClosed
 from synth_train.domain.model.errors import BackendUnreachable, LocalStateError
 from synth_train.domain.model.moments import Created, Moment
 from synth_train.domain.usecases.train import Train
-from synth_train.entrypoints.cli import main
 from synth_train.entrypoints.cli.signals import Interrupted
 from synth_train.ports.progress import ProgressPort
 

@@ -355,8 +355,10 @@ def test_bytes_come_back_as_they_were_put(blobs: BlobStore) -> None:
 def test_the_same_bytes_twice_can_be_removed_apart(blobs: BlobStore) -> None:
     one, two = blobs.put([b"same"]), blobs.put([b"same"])
     assert one != two
+    assert blobs.holds(one)
     blobs.remove(one)
     blobs.remove(one)
+    assert (blobs.holds(one), blobs.holds(two)) == (False, True)
     with blobs.open(two) as stream:
         assert stream.read() == b"same"
     with pytest.raises(KeyError):

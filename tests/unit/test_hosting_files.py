@@ -60,6 +60,18 @@ def test_a_twin_is_the_same_file_and_its_bytes_are_kept_once(world: InMemoryHost
     assert list(world.blobs.contents) == [first.blob.id]
 
 
+def test_a_file_whose_bytes_have_got_lost_has_them_again_after_another_upload(
+    world: InMemoryHosting, files: Files
+) -> None:
+    label = Label(filename="a", purpose="fine-tune")
+    first = files.upload(WE, [b"row"], lambda: label)
+    world.blobs.contents.clear()
+    again = files.upload(WE, [b"row"], lambda: label)
+    assert again.id == first.id
+    assert world.blobs.contents == {again.blob.id: b"row"}
+    assert files.show(WE, first.id) == again
+
+
 def test_nothing_is_kept_of_a_file_without_a_purpose(world: InMemoryHosting, files: Files) -> None:
     with pytest.raises(Refusal, match="purpose") as caught:
         upload(files, purpose=" ")

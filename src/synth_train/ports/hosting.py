@@ -153,6 +153,10 @@ class BlobStore(Protocol):
         """
         ...
 
+    def holds(self, blob: Blob) -> bool:
+        """Whether the bytes are still here: somebody may have removed them by hand. Answers at once."""
+        ...
+
     def remove(self, blob: Blob) -> None:
         """Forget bytes; those that are not there are forgotten already."""
         ...

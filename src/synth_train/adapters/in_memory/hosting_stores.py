@@ -162,6 +162,9 @@ class InMemoryBlobStore(BlobStore):
     def open(self, blob: Blob) -> BinaryIO:
         return io.BytesIO(self.contents[blob.id])
 
+    def holds(self, blob: Blob) -> bool:
+        return blob.id in self.contents
+
     def remove(self, blob: Blob) -> None:
         self.contents.pop(blob.id, None)
 

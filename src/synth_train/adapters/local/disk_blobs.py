@@ -67,6 +67,9 @@ class DiskBlobStore(BlobStore):
         except FileNotFoundError:
             raise KeyError(blob.id) from None
 
+    def holds(self, blob: Blob) -> bool:
+        return self.path(blob).is_file()
+
     def remove(self, blob: Blob) -> None:
         self.path(blob).unlink(missing_ok=True)
 

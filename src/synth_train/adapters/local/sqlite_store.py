@@ -71,8 +71,8 @@ Told = Callable[[JobId, Sequence[Event | Point]], None]
 class SqliteJobStore(JobStore):
     """JobStore in the file `path`, which is made, with its folder, when it is first used.
 
-    Safe to use from many threads and processes, and after a fork. Transactions queue up (`BEGIN IMMEDIATE`), so that
-    none ever finds what it has read changed by another.
+    Safe to use from many threads and processes, and through a fork, which waits for the transaction under way.
+    Transactions queue up (`BEGIN IMMEDIATE`), so that none ever finds what it has read changed by another.
 
     Args:
         durable: whether what a transaction has saved survives a power cut. Without it one may undo the last few, never
@@ -84,15 +84,12 @@ class SqliteJobStore(JobStore):
         self._path = path
         self._durable = durable
         self._told = told
-        self._process = os.getpid()
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        _STORES.add(self)
 
     @contextmanager
     def transaction(self) -> Iterator[Rows]:
-        if self._process != os.getpid():
-            # Neither a connection nor a lock that another thread may be holding can be taken through a fork.
-            self._process, self._lock, self._connection = os.getpid(), threading.Lock(), None
         with self._lock:
             connection = self._connected()
             rows = _SqliteRows(connection)
@@ -119,7 +116,7 @@ class SqliteJobStore(JobStore):
                 if not self._path.exists():
                     _create(self._path)
             connection = _connect(self._path)
-            # Whoever drops the store, and the end of the process, closes it.
+            # Closed when the store is dropped, and at the end of the process.
             weakref.finalize(self, connection.close)
             connection.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
             [(schema,)] = connection.execute("PRAGMA user_version")
@@ -135,6 +132,17 @@ class SqliteJobStore(JobStore):
         self._connection = connection
         return connection
 
+    def hold_still(self) -> None:
+        """Close the connection between two transactions, and begin none until `go_on`."""
+        self._lock.acquire()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def go_on(self) -> None:
+        """Undo `hold_still`."""
+        self._lock.release()
+
     def _refused(self, error: sqlite3.Error) -> Refusal:
         name = getattr(error, "sqlite_errorname", "")  # Python 3.11 and later
         if name == "SQLITE_FULL" or "disk is full" in str(error):
@@ -142,6 +150,26 @@ class SqliteJobStore(JobStore):
                 507, NO_SPACE, f"there is no space left for {self._path}; nothing was kept of what was asked"
             )
         return Refusal(500, "database", f"the database {self._path} cannot be used: {error}")
+
+
+_STORES: weakref.WeakSet[SqliteJobStore] = weakref.WeakSet()
+_held_still: list[SqliteJobStore] = []
+
+
+def _before_fork() -> None:
+    """SQLite cannot be taken through a fork: the child would believe in locks that only its parent holds."""
+    for store in list(_STORES):
+        store.hold_still()
+        _held_still.append(store)
+
+
+def _after_fork() -> None:
+    while _held_still:
+        _held_still.pop().go_on()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -46,7 +46,8 @@ class Files:
     """Bytes; a larger file is refused while it comes in."""
 
     def upload(self, owner: Owner, content: Iterable[bytes], label: Callable[[], Label]) -> StoredFile:
-        """Take a file. The same bytes for the same purpose are the same file, unless it was rejected before.
+        """Take a file. The same bytes for the same purpose are the same file, unless it was rejected before; if its
+        bytes have got lost, it has them again.
 
         Args:
             label: asked after `content` has been read: in a form, the purpose may stand behind the file.
@@ -119,6 +120,9 @@ class Files:
                     and twin.purpose == purpose
                     and twin.status is not FileStatus.REJECTED
                 ):
+                    if not self.blobs.holds(twin.blob):
+                        twin = msgspec.structs.replace(twin, blob=blob)
+                        rows.save_file(twin)
                     return twin
             file = StoredFile(
                 id=FileId(f"file_{self.entropy.token(12)}"),
