@@ -171,6 +171,9 @@ _decode_loose = msgspec.json.Decoder(LooseRow).decode
 _decode_around = msgspec.json.Decoder(_Around).decode
 _check_arguments = msgspec.json.Decoder(_Skipped).decode
 
+_REFUSALS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding raises; older versions of msgspec let the error of a bad byte through."""
+
 # In JSON these bytes are a key or a whole value; inside a text the second quote would follow a backslash.
 _CONTENT = b'"content"'
 _MESSAGES = b'"messages"'
@@ -257,7 +260,7 @@ def form_of(line: bytes) -> Form:
     for form, decode in ((Form.PLAIN, decode_plain), (Form.COMMON, decode_common)):
         try:
             decode(line)
-        except (msgspec.MsgspecError, RecursionError):
+        except _REFUSALS:
             continue
         return form
     return Form.LOOSE
@@ -305,7 +308,7 @@ class _Reading:
             try:
                 read()
                 break
-            except (_Unsure, msgspec.MsgspecError, RecursionError):
+            except (_Unsure, *_REFUSALS):
                 end = self._lines.tell()
                 begin = self._chunk.rfind(b"\n", 0, end - 1) + 1
                 number += self._chunk.count(b"\n", counted, begin)

@@ -541,7 +541,7 @@ def _not_an_object(arguments: str) -> str:
         _arguments.decode(text)
     except msgspec.ValidationError:
         return "is the JSON of something that is not an object; arguments are named"
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return f"is no JSON: {_quoted(arguments)}"
     return ""
 
