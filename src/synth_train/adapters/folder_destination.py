@@ -26,7 +26,9 @@ class FolderDestination(DestinationPort):
 
     def receive(self, files: Iterable[tuple[ResultFile, Callable[[], Readable]]]) -> None:
         path = self._path.absolute()
-        if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        with self._saying_what_failed():
+            taken = path.exists() and not (path.is_dir() and not any(path.iterdir()))
+        if taken:
             raise LocalStateError(f"{path} is there already", hint="Name another folder with --out, or remove it.")
         aside = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:

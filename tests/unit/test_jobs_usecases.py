@@ -1,0 +1,306 @@
+"""Listing, following, cancelling and fetching jobs, on a backend in memory and a clock that moves when waited on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from synth_train.adapters.in_memory.backend import InMemoryBackend, InMemoryBackends
+from synth_train.adapters.in_memory.clock import ManualClock
+from synth_train.adapters.in_memory.destination import InMemoryDestination
+from synth_train.adapters.in_memory.env import InMemoryEnv
+from synth_train.adapters.in_memory.progress import RecordedProgress
+from synth_train.adapters.in_memory.prompt import ScriptedPrompt
+from synth_train.adapters.tenacity_patience import TenacityPatience
+from synth_train.domain.model.errors import (
+    BackendRefused,
+    BackendUnreachable,
+    GaveUpWaiting,
+    NotKnown,
+    NotOffered,
+    UnexpectedReply,
+    UsageError,
+)
+from synth_train.domain.model.hosting import Event, JobFilter
+from synth_train.domain.model.jobs import IdempotencyKey, JobId, JobSummary, Kind, Phase
+from synth_train.domain.model.moments import Retrying
+from synth_train.domain.model.replies import job_summary_in
+from synth_train.domain.model.secret import Secret
+from synth_train.domain.usecases import find_job, jobs_follow
+from synth_train.domain.usecases.find_job import FindJob, FoundJob
+from synth_train.domain.usecases.jobs_cancel import CancelJob
+from synth_train.domain.usecases.jobs_download import DownloadModel
+from synth_train.domain.usecases.jobs_follow import FollowJob
+from synth_train.domain.usecases.jobs_list import ListJobs
+from synth_train.domain.usecases.jobs_reach import ReachBackend
+
+KEY = Secret("sk-in-memory-qvzjxkwy")
+BASE = "https://backend.example"
+RL = b'{"job_type":"rl","data":{"base_model":"Qwen/Qwen3-4B","endpoint_base_url":"https://t.example","config":{}}}'
+
+
+class Desk:
+    """Somebody with a backend in memory."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.backend = InMemoryBackend(api_key=KEY, clock=self.clock)
+        self.backends = InMemoryBackends(self.backend)
+        self.env = InMemoryEnv({"SYNTH_API_KEY": KEY.reveal()})
+        self.progress = RecordedProgress()
+        self.patience = TenacityPatience(self.clock)
+        self._count = 0
+
+    def job(self) -> JobId:
+        """A new RL job."""
+        self._count += 1
+        return self.backend.create(Kind.RL, RL, IdempotencyKey(f"K-{self._count}")).job_id
+
+    def reaching(self, usecase: type[Any]) -> Any:
+        return usecase(
+            env=self.env,
+            prompt=ScriptedPrompt(),
+            backends=self.backends,
+            patience=self.patience,
+            progress=self.progress,
+        )
+
+    def find(self, name: str, **options: Any) -> FoundJob:
+        found: FoundJob = self.reaching(FindJob)(JobId(name), **{"backend": BASE, **options})
+        return found
+
+    def waiting(self, usecase: type[Any]) -> Any:
+        return usecase(patience=self.patience, clock=self.clock, progress=self.progress)
+
+    def ended(self, job_id: JobId) -> None:
+        """Let a job run to its end."""
+        for seconds in (self.backend.world.executor.delay, self.backend.world.trainer.lasts):
+            self.clock.advance(seconds)
+            self.backend.job(Kind.RL, job_id)
+
+
+class Silent(InMemoryBackend):
+    """A backend that only takes jobs and shows them."""
+
+    def list_jobs(self, wanted: JobFilter) -> list[JobSummary]:
+        raise NotOffered("this backend does not list jobs", status=404)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+# Reaching
+
+
+def test_the_embedded_backend_is_reached_without_any_key(desk: Desk) -> None:
+    desk.env = InMemoryEnv({})
+    reach: ReachBackend = desk.reaching(ReachBackend)
+    assert reach.reach("local", (), False).base == "local"
+    assert desk.backends.connected == [("local", None)]
+
+
+# Listing
+
+
+def test_jobs_are_listed_newest_first(desk: Desk) -> None:
+    jobs = [desk.job() for _ in range(3)]
+    listing: ListJobs = desk.reaching(ListJobs)
+    assert [row.job_id for row in listing(JobFilter(limit=2), backend=BASE)] == [jobs[2], jobs[1]]
+
+
+def test_a_list_is_asked_for_again_when_that_may_help(desk: Desk) -> None:
+    job_id = desk.job()
+    desk.backend.fail_next("list_jobs", BackendUnreachable("cut"))
+    assert [row.job_id for row in desk.reaching(ListJobs)(JobFilter(), backend=BASE)] == [job_id]
+    assert [moment.what for moment in desk.progress.of(Retrying)] == ["list the jobs"]
+
+
+# Finding
+
+
+def test_a_job_is_found_by_the_beginning_of_its_id(desk: Desk) -> None:
+    one, two = desk.job(), desk.job()
+    assert one != two
+    unique = one[: max(at for at in range(len(one)) if one[:at] == two[:at]) + 1]
+    for name in (one, unique, unique.removeprefix("job_")):
+        assert desk.find(name).state.job_id == one
+
+
+def test_a_beginning_of_several_ids_is_refused_and_they_are_named(desk: Desk) -> None:
+    jobs = [desk.job(), desk.job()]
+    with pytest.raises(UsageError) as refused:
+        desk.find("job_")
+    assert str(refused.value) == f"several jobs begin with job_: {jobs[1]}, {jobs[0]}"
+    assert refused.value.hint == "Give more of the id."
+
+
+def test_a_job_is_looked_for_beyond_the_first_page(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find_job, "PAGE", 2)
+    jobs = [desk.job() for _ in range(5)]
+    assert desk.find(jobs[0][:-1] + jobs[0][-1]).state.job_id == jobs[0]
+    with pytest.raises(NotKnown):
+        desk.find("job_zz")
+    assert len(desk.backend.called("list_jobs")) == 3
+
+
+def test_the_search_has_an_end(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find_job, "PAGE", 1)
+    monkeypatch.setattr(find_job, "PAGES", 2)
+    for _ in range(5):
+        desk.job()
+    with pytest.raises(NotKnown):
+        desk.find("job_zz")
+    assert len(desk.backend.called("list_jobs")) == 2
+
+
+def test_the_last_job_has_a_name_of_its_own(desk: Desk) -> None:
+    desk.job()
+    last = desk.job()
+    assert desk.find("@last").state.job_id == last
+    assert desk.find("@last", kind=Kind.RL).state.job_id == last
+
+
+def test_without_jobs_there_is_no_last_one(desk: Desk) -> None:
+    with pytest.raises(NotKnown, match=r"https://backend\.example has no jobs"):
+        desk.find("@last")
+
+
+def test_a_backend_that_lists_no_jobs_wants_the_whole_id(desk: Desk) -> None:
+    desk.backend = Silent(api_key=KEY, clock=desk.clock)
+    desk.backends = InMemoryBackends(desk.backend)
+    job_id = desk.job()
+    assert desk.find(job_id).state.job_id == job_id
+    with pytest.raises(NotKnown):
+        desk.find(job_id[:-1])
+    with pytest.raises(UsageError, match="@last is not to be had") as refused:
+        desk.find("@last")
+    assert refused.value.hint == "Give the id of the job."
+
+
+# Following
+
+
+def test_all_events_so_far_are_read_page_by_page(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs_follow, "PAGE", 2)
+    job_id = desk.job()
+    desk.ended(job_id)
+    events = desk.waiting(FollowJob).so_far(desk.find(job_id))
+    assert [event.seq for event in events] == list(range(1, 8))
+    assert len(desk.backend.called("events")) == 4
+
+
+def test_a_job_is_followed_to_its_end_and_every_event_told_once(desk: Desk) -> None:
+    job_id = desk.job()
+    told: list[Event] = []
+    state = desk.waiting(FollowJob)(desk.find(job_id), interval=5.0, timeout=600.0, tell=told.append)
+    assert state.phase is Phase.SUCCEEDED
+    assert [event.seq for event in told] == list(range(1, len(told) + 1))
+    assert told[-1].type == "rl.job.completed"
+
+
+def test_a_job_that_takes_longer_than_one_waits_goes_on(desk: Desk) -> None:
+    desk.backend.world.executor.delay = float("inf")
+    job_id = desk.job()
+    with pytest.raises(GaveUpWaiting, match="after 12 s") as gave_up:
+        desk.waiting(FollowJob)(desk.find(job_id), interval=5.0, timeout=12.0, tell=lambda _: None)
+    assert gave_up.value.hint == f"The job goes on. Follow it again with: synth-ai jobs logs {job_id} --follow"
+    assert desk.clock.monotonic() == 12.0
+
+
+# Cancelling
+
+
+def test_a_job_that_waits_is_cancelled_at_once(desk: Desk) -> None:
+    job_id = desk.job()
+    assert desk.waiting(CancelJob)(desk.find(job_id)).phase is Phase.CANCELLED
+    assert desk.clock.slept == []
+
+
+def test_a_job_that_runs_is_looked_at_until_it_has_ended(desk: Desk) -> None:
+    desk.backend.world.executor.delay = 0
+    job_id = desk.job()
+    desk.backend.job(Kind.RL, job_id)
+    state = desk.waiting(CancelJob)(desk.find(job_id))
+    assert (state.phase, state.reason) == (Phase.CANCELLED, "cancelled while it ran")
+
+
+def test_a_job_that_does_not_end_is_left_after_a_while(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.backend.world.executor.delay = 0
+    job_id = desk.job()
+    desk.backend.job(Kind.RL, job_id)
+    monkeypatch.setattr(desk.backend.world.executor, "wake", lambda: None)
+    state = desk.waiting(CancelJob)(desk.find(job_id))
+    assert state.word == "cancelling"
+    assert desk.clock.monotonic() == 15.0
+
+
+# Fetching
+
+
+def test_a_model_is_fetched_file_by_file(desk: Desk) -> None:
+    job_id = desk.job()
+    desk.ended(job_id)
+    desk.backend.world.results.made[job_id] = {"config.json": b"{}", "merged/a.bin": b"\0"}
+    destination = InMemoryDestination()
+    files = DownloadModel(patience=desk.patience)(desk.find(job_id, kind=Kind.RL), destination)
+    assert [(file.name, file.size) for file in files] == [("config.json", 2), ("merged/a.bin", 1)]
+    assert destination.files == {"config.json": b"{}", "merged/a.bin": b"\0"}
+
+
+def test_a_job_that_has_not_succeeded_has_no_model(desk: Desk) -> None:
+    with pytest.raises(BackendRefused, match="is queued: there is no model to fetch"):
+        DownloadModel(patience=desk.patience)(desk.find(desk.job()), InMemoryDestination())
+
+
+@pytest.mark.parametrize("name", ["../a", "/a", "a//b", "", ".", "a/..", "a\\b", "c:x", "a\nb", "a*"])
+def test_a_name_that_leads_elsewhere_is_refused_and_nothing_fetched(desk: Desk, name: str) -> None:
+    job_id = desk.job()
+    desk.ended(job_id)
+    desk.backend.world.results.made[job_id] = {"a": b"", name: b""}
+    destination = InMemoryDestination()
+    with pytest.raises(UnexpectedReply, match="no name inside a folder"):
+        DownloadModel(patience=desk.patience)(desk.find(job_id), destination)
+    assert destination.files == {}
+
+
+# Reading a list
+
+
+@pytest.mark.parametrize(
+    ("row", "summary"),
+    [
+        (
+            {"id": "j", "type": "rl_online", "state": "Running", "base_model": "m", "created_at": 5, "name": "n"},
+            JobSummary(
+                job_id=JobId("j"),
+                kind=Kind.RL,
+                word="Running",
+                phase=Phase.LIVE,
+                model="m",
+                name="n",
+                created_at=5,
+            ),
+        ),
+        (
+            {"job_id": "j", "training_type": "SFT_offline", "status": "succeeded", "fine_tuned_model": "ft:m:j"},
+            JobSummary(
+                job_id=JobId("j"), kind=Kind.SFT, word="succeeded", phase=Phase.SUCCEEDED, fine_tuned_model="ft:m:j"
+            ),
+        ),
+        (
+            {"job_id": "j", "type": "dpo", "created_at": "yesterday", "fine_tuned_model": ""},
+            JobSummary(job_id=JobId("j"), kind=None, word="null", phase=Phase.UNKNOWN),
+        ),
+    ],
+)
+def test_a_row_of_a_list_is_read_in_every_form(row: dict[str, object], summary: JobSummary) -> None:
+    assert job_summary_in(row) == summary
+
+
+@pytest.mark.parametrize("row", [{"status": "queued"}, ["job_1"], None])
+def test_a_row_without_an_id_is_no_job(row: object) -> None:
+    with pytest.raises(UnexpectedReply):
+        job_summary_in(row)
