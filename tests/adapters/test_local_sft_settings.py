@@ -132,7 +132,11 @@ def test_the_method_is_found_wherever_it_is_named(
         ({"global_batch": 8, "per_device_batch": 3}, Batch(at_once=2, times=4), "hyperparameters.per_device_batch"),
         ({"global_batch": 8, "batch_size": 3}, Batch(at_once=2, times=4), "hyperparameters.batch_size"),
         ({"global_batch": 2, "per_device_batch": 4}, Batch(at_once=2), "hyperparameters.per_device_batch"),
-        ({"global_batch": 9, "gradient_accumulation_steps": 2}, Batch(at_once=4, times=2), "hyperparameters.global_batch"),
+        (
+            {"global_batch": 9, "gradient_accumulation_steps": 2},
+            Batch(at_once=4, times=2),
+            "hyperparameters.global_batch",
+        ),
         (
             {"global_batch": 9, "per_device_batch": 4, "gradient_accumulation_steps": 2},
             Batch(at_once=4, times=2),
@@ -143,9 +147,13 @@ def test_the_method_is_found_wherever_it_is_named(
             Batch(at_once=4, times=2),
             "hyperparameters.batch_size",
         ),
-        ({"global_batch": 8, "per_device_batch": 4, "batch_size": 5}, Batch(at_once=4, times=2), "hyperparameters.batch_size"),
+        (
+            {"global_batch": 8, "per_device_batch": 4, "batch_size": 5},
+            Batch(at_once=4, times=2),
+            "hyperparameters.batch_size",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_words_for_a_batch_go_together(hyperparameters: dict[str, int], batch: Batch, warned: str) -> None:
     made = resolved(hyperparameters=hyperparameters)
     assert made.settings.batch == batch
@@ -208,13 +216,33 @@ def test_validation_is_done_as_asked(
     [
         ({"hyperparameters": {"n_epoch": 2}}, "hyperparameters.n_epoch", "no effect"),
         ({"hyperparameters": {"parallelism": {"zero": 1}}}, "hyperparameters.parallelism.zero", "no effect"),
-        ({"hyperparameters": {"parallelism": {"use_deepspeed": True}}}, "hyperparameters.parallelism.use_deepspeed", "one device"),
-        ({"hyperparameters": {"parallelism": {"deepspeed_stage": 2}}}, "hyperparameters.parallelism.deepspeed_stage", "one device"),
+        (
+            {"hyperparameters": {"parallelism": {"use_deepspeed": True}}},
+            "hyperparameters.parallelism.use_deepspeed",
+            "one device",
+        ),
+        (
+            {"hyperparameters": {"parallelism": {"deepspeed_stage": 2}}},
+            "hyperparameters.parallelism.deepspeed_stage",
+            "one device",
+        ),
         ({"hyperparameters": {"parallelism": {"fsdp": True}}}, "hyperparameters.parallelism.fsdp", "one device"),
-        ({"hyperparameters": {"parallelism": {"tensor_parallel_size": 2}}}, "hyperparameters.parallelism.tensor_parallel_size", "one device"),
-        ({"hyperparameters": {"parallelism": {"pipeline_parallel_size": 2}}}, "hyperparameters.parallelism.pipeline_parallel_size", "one device"),
+        (
+            {"hyperparameters": {"parallelism": {"tensor_parallel_size": 2}}},
+            "hyperparameters.parallelism.tensor_parallel_size",
+            "one device",
+        ),
+        (
+            {"hyperparameters": {"parallelism": {"pipeline_parallel_size": 2}}},
+            "hyperparameters.parallelism.pipeline_parallel_size",
+            "one device",
+        ),
         ({"hyperparameters": {"train_kind": "magic"}}, "hyperparameters.train_kind", "'magic' is no method"),
-        ({"training": {"mode": "lora"}, "hyperparameters": {"train_kind": "fft"}}, "hyperparameters.train_kind", "training.mode asks for lora"),
+        (
+            {"training": {"mode": "lora"}, "hyperparameters": {"train_kind": "fft"}},
+            "hyperparameters.train_kind",
+            "training.mode asks for lora",
+        ),
         ({"config": {"algorithm": {"variety": "fft"}, "lora": {"r": 2}}}, "lora", "whole model is trained"),
         ({"config": {"local": {"merge": True}}}, "local.merge", "nothing to merge"),
         ({"config": {"lora": {"r": 2, "rslora": True}}}, "lora.rslora", "no effect"),
@@ -224,10 +252,18 @@ def test_validation_is_done_as_asked(
         ({"compute": {"nodes": 2}}, "compute.nodes", "2 machines"),
         ({"data": {"topology": {"container_count": 4}}}, "data.topology", "one device"),
         ({**VALIDATION}, "training.validation", "no validation rows"),
-        ({**VALIDATION, "held_out": True, "hyperparameters": {"evaluation_strategy": "daily"}}, "training.validation.evaluation_strategy", "validating by steps"),
-        ({**VALIDATION, "held_out": True, "hyperparameters": {"metric_for_best_model": "bleu"}}, "training.validation.metric_for_best_model", "not measured here"),
+        (
+            {**VALIDATION, "held_out": True, "hyperparameters": {"evaluation_strategy": "daily"}},
+            "training.validation.evaluation_strategy",
+            "validating by steps",
+        ),
+        (
+            {**VALIDATION, "held_out": True, "hyperparameters": {"metric_for_best_model": "bleu"}},
+            "training.validation.metric_for_best_model",
+            "not measured here",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_has_no_effect_is_named(given: dict[str, Any], path: str, words: str) -> None:
     (warning,) = resolved(**given).warnings
     assert warning.startswith(f"{path}: ")

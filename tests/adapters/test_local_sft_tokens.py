@@ -11,9 +11,9 @@ import pytest
 pytest.importorskip("trl", reason="the extra [local] is not installed")
 
 import trl.chat_template_utils
-from datasets import Dataset
-from transformers import PreTrainedTokenizerBase
-from trl import SFTConfig, SFTTrainer
+from datasets import Dataset  # type: ignore[import-untyped]
+from trl.trainer.sft_config import SFTConfig
+from trl.trainer.sft_trainer import SFTTrainer
 
 from support.sft_jobs import Row, chat, chats
 from synth_train.adapters.local.models import Loaded, Method, Source, tiny_model, tiny_tokenizer
@@ -66,7 +66,7 @@ def learnt(tokens: Tokens) -> list[str]:
             stretches.append([])
         else:
             stretches[-1].append(label)
-    return [tokenizer.decode(stretch) for stretch in stretches if stretch]
+    return [str(tokenizer.decode(stretch)) for stretch in stretches if stretch]
 
 
 def whole(tokens: Tokens) -> str:
@@ -117,7 +117,7 @@ def test_the_labels_are_those_of_the_assistant_only_loss_of_trl(
     if template is not None:
         tokenizer.chat_template = template
     rows = [*chats(3), TALK]
-    trainer = SFTTrainer(
+    trainer: Any = SFTTrainer(
         model=tiny_model(),
         args=SFTConfig(
             output_dir=str(tmp_path),
@@ -126,7 +126,7 @@ def test_the_labels_are_those_of_the_assistant_only_loss_of_trl(
             bf16=False,
             report_to=[],
             activation_checkpointing=False,
-        ),  # fmt: skip
+        ),
         train_dataset=Dataset.from_list([dict(row) for row in rows]),
         processing_class=tokenizer,
     )
@@ -210,13 +210,16 @@ def test_a_template_that_does_not_train_the_end_of_an_answer_is_warned_of() -> N
         (b'{"messages": [', None, "no chat"),
         (b"[]", None, "no chat"),
         (b'{"messages": [{"role": "assistant"}, 1]}', None, "no chat"),
-        (b'{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]}', None,
-         "an image"),
+        (
+            b'{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]}',
+            None,
+            "an image",
+        ),
         (json.dumps(CALLING).encode(), PLAIN, "tool calls, which the model's chat template cannot write"),
         (json.dumps(chat("Hi.", "Hello!", weights={1: 0})).encode(), None, "every answer has weight 0"),
         (b'{"messages": [{"role": "user", "content": "Hi."}]}', None, "no answer"),
     ],
-)  # fmt: skip
+)
 def test_a_row_that_cannot_be_trained_on_is_unfit(row: bytes, template: str | None, reason: str) -> None:
     with pytest.raises(Unfit) as unfit:
         reader(template).read(chat_of(1, row))
@@ -263,6 +266,6 @@ def test_a_file_without_a_fit_row_has_none(tmp_path: Path) -> None:
 
 def test_more_rows_than_are_held_in_memory_keep_their_order(tmp_path: Path) -> None:
     made = prepared([json.dumps(chat("Hi.", str(index))).encode() for index in range(1203)], tmp_path)
-    tokenizer: PreTrainedTokenizerBase = tiny_tokenizer()
+    tokenizer = tiny_tokenizer()
     last = [tokenizer.decode([label for label in row["labels"] if label != IGNORED]) for row in made.dataset]
     assert last == [f"{index}<|im_end|>" for index in range(1203)]

@@ -77,7 +77,7 @@ def test_what_the_model_says_is_shown_before_and_after(learnt: Run) -> None:
 
 def test_transformers_loads_the_model_and_it_says_what_was_learnt(learnt: Run) -> None:
     model = AutoModelForCausalLM.from_pretrained(learnt.folder.model)
-    tokenizer = AutoTokenizer.from_pretrained(learnt.folder.model)
+    tokenizer: Any = AutoTokenizer.from_pretrained(learnt.folder.model)
     prompt = tokenizer.apply_chat_template(
         chats(1)[0]["messages"][:1], add_generation_prompt=True, return_tensors="pt", return_dict=True
     )
@@ -102,7 +102,9 @@ def test_only_the_model_and_the_curves_are_left_of_a_job_that_is_done(learnt: Ru
 
 
 def test_the_curves_can_be_read_by_tensorboard(learnt: Run) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.backend.event_processing.event_accumulator import (  # type: ignore[import-untyped]
+        EventAccumulator,
+    )
 
     read = EventAccumulator(str(learnt.folder.path / "tensorboard")).Reload()
     assert {scalar.step: scalar.value for scalar in read.Scalars("train/loss")} == pytest.approx(
@@ -153,7 +155,7 @@ def test_the_same_seed_gives_the_same_curve_and_another_seed_another(workshop: W
 def test_an_adapter_is_saved_that_loads_on_its_base(workshop: Workshop) -> None:
     run = workshop.train(workshop.task(chats(16), config=LORA, batch_size=4, learning_rate=1e-2))
     assert (run.folder.model / "adapter_model.safetensors").is_file()
-    assert run.notes("settings")[0].data["parameters_trained"] < 0.1 * 1_000_000
+    assert 0 < int(str(run.notes("settings")[0].data["parameters_trained"])) < 100_000
     model = AutoPeftModelForCausalLM.from_pretrained(run.folder.model)
     trained = [weight for name, weight in model.named_parameters() if "lora_B" in name]
     assert trained
@@ -204,7 +206,7 @@ def test_the_best_weights_are_the_result_when_that_was_asked_for(workshop: Works
             model="ft:tiny:job_1",
             batch_size=10,
             learning_rate=1e-9,
-        )  # fmt: skip
+        )
     )
     assert again.losses[1] == pytest.approx(looks[best], abs=1e-4)
 

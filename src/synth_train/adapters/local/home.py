@@ -88,8 +88,8 @@ class LocalHome:
 
         The last segment of the id is the job's.
         """
-        prefix, *_, job_id = fine_tuned_model.split(":")
-        if job_id == prefix or "/" in job_id or os.sep in job_id or job_id in ("", ".", ".."):
+        prefix, _, job_id = fine_tuned_model.rpartition(":")
+        if not prefix or "/" in job_id or os.sep in job_id or job_id in ("", ".", ".."):
             return None
         folder = self.job(JobId(job_id)).model
         return folder if folder.is_dir() else None

@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
 
-import numpy as np
-from torch.utils.tensorboard import SummaryWriter
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
+from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
+from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
-from synth_train.adapters.local.home import JobFolder
+from synth_train.adapters.local.home import JobFolder, private_folder
 
 
 class TensorBoard:
-    """Event files in `tensorboard/` of a job's folder. A context manager: its end writes the rest."""
+    """An event file in `tensorboard/` of a job's folder, open while entered.
+
+    Written in the thread that adds: the writer of torch has one of its own, which a removed folder or a full disk
+    kills. The database is what counts, so a point that cannot be written is left out.
+    """
 
     def __init__(self, folder: JobFolder, *, after: int = 0) -> None:
         """
         Args:
             after: the step that a run goes on from; later ones, of a worker that died, no longer count.
         """
-        self._writer = SummaryWriter(str(folder.path / "tensorboard"), purge_step=after + 1 if after else None)  # type: ignore[no-untyped-call]
+        place = folder.path / "tensorboard"
+        private_folder(place)
+        self._file = (place / f"events.out.tfevents.{time.time_ns()}").open("wb")
+        self._records = RecordWriter(self._file)
+        self._write(Event(file_version="brain.Event:2"))
+        if after:
+            self._write(Event(step=after + 1, session_log=SessionLog(status=SessionLog.START)))
 
     def add(self, step: int, points: Mapping[str, float]) -> None:
-        """Write the points of a step."""
-        for name, value in points.items():
-            self._writer.add_scalar(name.replace(".", "/", 1), value, step)  # type: ignore[no-untyped-call]
+        """Write the points of a step. `train.loss` is shown as `train/loss`, in a group with its like."""
+        values = [Summary.Value(tag=name.replace(".", "/", 1), simple_value=value) for name, value in points.items()]
+        self._write(Event(step=step, summary=Summary(value=values)))
 
-    def add_histogram(self, step: int, name: str, values: Sequence[float]) -> None:
-        """Write how values are spread at a step."""
-        self._writer.add_histogram(name.replace(".", "/", 1), np.array(values), step)  # type: ignore[no-untyped-call]
+    def _write(self, event: Event) -> None:
+        event.wall_time = time.time()
+        with suppress(OSError):
+            self._records.write(event.SerializeToString())
+            self._file.flush()
 
     def __enter__(self) -> TensorBoard:
         return self
@@ -36,4 +51,5 @@ class TensorBoard:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._writer.close()  # type: ignore[no-untyped-call]
+        with suppress(OSError):
+            self._file.close()

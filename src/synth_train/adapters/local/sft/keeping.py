@@ -88,7 +88,7 @@ class BestWeights:
     def take_up(self, step: int) -> None:
         """Go on after `step`. What was kept later than that will come again."""
         if self._file.exists():
-            with safe_open(self._file, framework="pt") as kept:  # type: ignore[no-untyped-call]
+            with safe_open(self._file, framework="pt") as kept:
                 told = kept.metadata()
             best = Best(int(told["step"]), float(told["value"]))
             self.best = best if best.step <= step else None
@@ -109,7 +109,7 @@ class BestWeights:
 
     def put_back(self, model: nn.Module) -> None:
         """Give the model the weights of the best look."""
-        with safe_open(self._file, framework="pt") as kept, torch.no_grad():  # type: ignore[no-untyped-call]
+        with safe_open(self._file, framework="pt") as kept, torch.no_grad():
             for name, weight in _trained(model):
                 weight.copy_(kept.get_tensor(name))
 

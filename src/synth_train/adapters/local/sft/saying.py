@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import torch
-from msgspec import Struct
+from peft import PeftModel
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase, StoppingCriteria
-from transformers.generation import StoppingCriteriaList
+from transformers.generation.stopping_criteria import StoppingCriteriaList
 
 from synth_train.adapters.local.models import Hardware
 
@@ -19,16 +19,6 @@ LONGEST_WAIT = 5.0
 """Seconds for one answer. A large model on a CPU is shown for what it is: it did not get farther."""
 
 
-class Answer(Struct, frozen=True, kw_only=True):
-    """What the model says to a chat."""
-
-    asked: str
-    """The message that it answers."""
-    wanted: str
-    """What the row says there."""
-    said: str
-
-
 class Speaker:
     """Lets a model answer, always in the same way: the likeliest token, one after the other."""
 
@@ -37,11 +27,11 @@ class Speaker:
         self._hardware = hardware
         self._go_on = go_on
 
-    def answer(self, model: PreTrainedModel, prompt: list[int]) -> str:
+    def answer(self, model: PreTrainedModel | PeftModel, prompt: list[int]) -> str:
         """What the model says after a prompt."""
         ids = torch.tensor([prompt], device=self._hardware.device)
-        ends = model.generation_config.eos_token_id if model.generation_config else None
-        config = GenerationConfig(
+        ends = model.generation_config.eos_token_id
+        config = GenerationConfig(  # type: ignore[no-untyped-call]
             do_sample=False,
             max_new_tokens=LONGEST_ANSWER,
             max_time=LONGEST_WAIT,
@@ -49,7 +39,7 @@ class Speaker:
             pad_token_id=self._tokenizer.pad_token_id,
         )
         was_training = model.training
-        model.eval()
+        model.train(False)
         try:
             with torch.no_grad(), self._hardware.autocast():
                 made = model.generate(  # type: ignore[operator]

@@ -13,8 +13,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-import pyarrow as pa
-from datasets import Dataset
+import pyarrow as pa  # type: ignore[import-untyped]
+from datasets import Dataset  # type: ignore[import-untyped]
 from jinja2 import TemplateError
 from msgspec import Struct
 from transformers import PreTrainedTokenizerBase
@@ -86,7 +86,7 @@ class ByTemplate(Marker):
     """Marker by the `{% generation %}` marks of the chat template."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, template: str) -> None:
-        self._tokenizer = tokenizer
+        self._tokenizer: Any = tokenizer  # what its methods give depends on their arguments
         self._template = template
 
     def __call__(
@@ -111,7 +111,7 @@ class ByPrefix(Marker):
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        self._tokenizer = tokenizer
+        self._tokenizer: Any = tokenizer  # what its methods give depends on their arguments
 
     @property
     def proven(self) -> bool:
@@ -163,7 +163,7 @@ class Reader:
             TrainingFailed: what the assistant says cannot be told from the rest in this model's chats.
         """
         self._name = loaded.source.name
-        self._tokenizer = loaded.tokenizer
+        self._tokenizer: Any = loaded.tokenizer
         if not loaded.tokenizer.is_fast:
             raise TrainingFailed(
                 f"the tokenizer of {self._name} does not tell where its tokens stand in the text (it is not a fast "

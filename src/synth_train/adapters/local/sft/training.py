@@ -7,18 +7,17 @@ import math
 import shutil
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import datasets
+import datasets  # type: ignore[import-untyped]
 import torch
-from datasets import Dataset
 from peft import PeftModel
 from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
-from trl import SFTConfig, SFTTrainer
+from trl.trainer.sft_config import SFTConfig
+from trl.trainer.sft_trainer import SFTTrainer
 
 from synth_train.adapters.local import models
 from synth_train.adapters.local.background import Say, Stop
@@ -49,6 +48,8 @@ _VALUES = {
     "mean_token_accuracy": "train.accuracy",
     "entropy": "train.entropy",
 }
+Model = PreTrainedModel | PeftModel
+
 _LOOKED = {"eval_loss": "val.loss", "eval_mean_token_accuracy": "val.accuracy"}
 
 
@@ -122,8 +123,7 @@ class Training:
             if checkpoint is not None:
                 best.take_up(checkpoint.step)
         arguments = self._arguments(settings, hardware, steps)
-        with ExitStack() as stack:
-            board = stack.enter_context(TensorBoard(self._folder, after=checkpoint.step if checkpoint else 0))
+        with TensorBoard(self._folder, after=checkpoint.step if checkpoint else 0) as board:
             reporter = _Reporter(self, settings, steps, _per_epoch(settings, training), held_out, best, board)
             with worded(settings, reporter, self._folder.path):
                 trainer = self._trainer(model, arguments, training, held_out, loaded, reporter)
@@ -197,7 +197,7 @@ class Training:
         )
         return prepared
 
-    def _adapted(self, loaded: Loaded, settings: Settings) -> PreTrainedModel | PeftModel:
+    def _adapted(self, loaded: Loaded, settings: Settings) -> Model:
         if settings.method is Method.FULL:
             return loaded.model
         return models.adapt(loaded, models.lora_config(settings.lora), seed=settings.seed)
@@ -206,7 +206,7 @@ class Training:
         return settings.steps or settings.epochs * _per_epoch(settings, training)
 
     def _tell_settings(
-        self, settings: Settings, hardware: Hardware, model: PreTrainedModel, training: Prepared, steps: int
+        self, settings: Settings, hardware: Hardware, model: Model, training: Prepared, steps: int
     ) -> None:
         trained, whole = (
             sum(weight.numel() for weight in model.parameters() if weight.requires_grad or not trained)
@@ -268,7 +268,7 @@ class Training:
 
     def _trainer(
         self,
-        model: PreTrainedModel,
+        model: Model,
         arguments: SFTConfig,
         training: Prepared,
         held_out: Prepared | None,
@@ -303,7 +303,7 @@ class Training:
     def _warn(self, message: str) -> None:
         self._say(Note(type="warning", message=message, level="warning"))
 
-    def _samples(self, speaker: Speaker, model: PreTrainedModel, reader: Reader, chats: list[Chat], when: str) -> None:
+    def _samples(self, speaker: Speaker, model: Model, reader: Reader, chats: list[Chat], when: str) -> None:
         for chat in chats:
             asked, wanted = (_said(chat.messages[index]) for index in (chat.last_answer - 1, chat.last_answer))
             with worded(None, None, self._folder.path):
@@ -364,14 +364,14 @@ class Training:
             best.remove()
 
 
-class _Sft(SFTTrainer):  # type: ignore[misc]
+class _Sft(SFTTrainer):
     """TRL's trainer, quiet, with complete checkpoints."""
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        model: Model,
         arguments: SFTConfig,
-        rows: Dataset,
+        rows: datasets.Dataset,
         held_out: Prepared | None,
         loaded: Loaded,
         reporter: _Reporter,
@@ -397,12 +397,12 @@ class _Sft(SFTTrainer):  # type: ignore[misc]
         """`provenance.json` says it."""
 
     def _get_output_dir(self, trial: object) -> str:
-        return str(self._aside) if self._aside else cast(str, super()._get_output_dir(trial))
+        return str(self._aside) if self._aside else super()._get_output_dir(trial)
 
     def _save_checkpoint(self, model: object, trial: object) -> None:
         began = time.perf_counter()
         with self._checkpoints.writing(self.state.global_step) as self._aside:
-            super()._save_checkpoint(model, trial)
+            super()._save_checkpoint(model, trial)  # type: ignore[no-untyped-call]
         self._reporter.saved(time.perf_counter() - began)
 
 
@@ -411,7 +411,7 @@ def _inside(checkpoint: Checkpoint) -> Path:
     return checkpoint.path / f"{PREFIX_CHECKPOINT_DIR}-{checkpoint.step}"
 
 
-class _Reporter(TrainerCallback):  # type: ignore[misc]
+class _Reporter(TrainerCallback):
     """Tells what TRL's trainer does, says when it looks at the held-out rows and when it saves, and makes it stop."""
 
     def __init__(
