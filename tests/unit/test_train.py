@@ -494,3 +494,18 @@ def test_a_dry_run_names_what_the_sft_wire_cannot_carry(world: World) -> None:
     world.configs.files["sft.toml"] = SFT + "weight_decay = 0.1\n"
     assert world.one("sft.toml", dry_run=True).ok
     assert [found.problem.key for found in world.progress.of(ProblemFound)] == ["hyperparameters.weight_decay"]
+
+
+@pytest.mark.parametrize(
+    ("config", "data", "shown"),
+    [
+        ("sft.toml", "train.jsonl", "train.jsonl:1"),
+        ("cfg/sft.toml", "train.jsonl", "cfg/train.jsonl:1"),
+        ("cfg/sft.toml", "../train.jsonl", "/work/train.jsonl:1"),
+    ],
+)
+def test_a_bad_row_is_named_as_somebody_would_type_it(world: World, config: str, data: str, shown: str) -> None:
+    world.configs.files[config] = SFT.replace("train.jsonl", data)
+    for path in ("train.jsonl", "cfg/train.jsonl"):
+        world.datasets.write(path, b"{}\n")
+    assert f"\n{shown}: messages: " in str(world.one(config).error)

@@ -95,10 +95,11 @@ class App(Struct, frozen=True):
         """
         located = self.train.datasets.locate(name, beside=None)
         if located.path is None:
-            raise InvalidDataset(f"{name}: there is no such file; looked for {' and '.join(map(str, located.tried))}")
+            raise InvalidDataset(f"{name}: {located.nowhere}")
         from synth_train.domain.usecases.check_dataset import CheckDataset
 
-        return CheckDataset(datasets=self.train.datasets, progress=self.train.progress)(located.path, examples=examples)
+        check = CheckDataset(datasets=self.train.datasets, progress=self.train.progress)
+        return check(located.path, examples=examples, shown=name)
 
     @property
     def find_job(self) -> FindJob:

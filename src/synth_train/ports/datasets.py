@@ -23,6 +23,12 @@ class Located(Struct, frozen=True, kw_only=True):
     near: tuple[Path, ...] = ()
     """Files of a similar name in the places tried, when it was found nowhere; 3 at most."""
 
+    @property
+    def nowhere(self) -> str:
+        """That it was found nowhere, with the places and the names that may be meant."""
+        meant = f"; did you mean {' or '.join(map(str, self.near))}?" if self.near else ""
+        return f"there is no such file; looked for {', then for '.join(map(str, self.tried))}{meant}"
+
 
 class DatasetPort(Protocol):
     """Files of rows, read in memory that does not grow with their size.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from synth_train.domain.model.dataset import Part
 from synth_train.domain.model.plan import Plan
 from synth_train.ports.datasets import DatasetPort
@@ -20,6 +22,12 @@ def check_rows(plan: Plan, datasets: DatasetPort, progress: ProgressPort) -> tup
     from synth_train.domain.usecases.check_dataset import CheckDataset
 
     check = CheckDataset(datasets=datasets, progress=progress)
-    training = check(plan.dataset, examples=plan.examples).part
-    validation = check(plan.validation, examples=None).part if plan.validation else None
+    training = check(plan.dataset, examples=plan.examples, shown=_shown(plan, plan.dataset)).part
+    validation = check(plan.validation, shown=_shown(plan, plan.validation)).part if plan.validation else None
     return training, validation
+
+
+def _shown(plan: Plan, path: Path) -> str:
+    """The path as somebody would type it who has typed the config's: short, and right from the working directory."""
+    beside = plan.path.parent
+    return str(Path(plan.config).parent / path.relative_to(beside)) if path.is_relative_to(beside) else str(path)

@@ -279,9 +279,7 @@ class _Draft:
         located = self._datasets.locate(name, beside=beside)
         key = str(at) if isinstance(at, Place) else dotted(at)
         if located.path is None:
-            places = ", then for ".join(map(str, located.tried))
-            meant = f"; did you mean {' or '.join(map(str, located.near))}?" if located.near else ""
-            self._say(at, f"there is no such file; looked for {places}{meant}")
+            self._say(at, located.nowhere)
         elif located.shadowed is not None:
             self._notes.append(
                 f"{key}: using {located.path}, beside the config,"
