@@ -15,9 +15,12 @@ import pytest
 
 from support.commands import ROW, Ran, python
 from support.local import Local, alive, environment, until
+from synth_train.adapters.in_memory.task_app import InMemoryTaskApp
 from synth_train.adapters.local.backend import LocalBackends
+from synth_train.adapters.local.sqlite_store import SqliteJobStore
 from synth_train.domain.model.hosting import JobFilter
 from synth_train.domain.model.jobs import JobId, JobSummary
+from synth_train.domain.model.secret import Secret
 from synth_train.entrypoints.cli import main
 from synth_train.entrypoints.wiring import App, build_app
 from synth_train.ports.backend import BackendsPort
@@ -34,11 +37,26 @@ data = "train.jsonl"
 steps = 3
 """
 
+RL = """\
+type = "rl"
+
+[services]
+task_url = "http://127.0.0.1:9"
+
+[model]
+source = "tiny"
+
+[play]
+tell_key = true
+"""
+
+KEY = Secret("q7vzhk3x9pwmtj5dbnrswxyz")
+
 QUICK = ("--poll-interval", "0.05")
 
 
 class CommandLine:
-    """The command in this process, and the backend behind it."""
+    """The command in this process, the backend behind it, and a task app that takes `KEY`."""
 
     def __init__(self, local: Local, capsys: pytest.CaptureFixture[str]) -> None:
         self.local = local
@@ -47,7 +65,8 @@ class CommandLine:
 
     def __call__(self, *argv: str) -> Ran:
         def build(progress: ProgressPort) -> App:
-            return App(replace(build_app(progress).train, backends=self.backends))
+            train = build_app(progress).train
+            return App(replace(train, backends=self.backends, task_app=InMemoryTaskApp(keys={KEY})))
 
         code = main([*argv, "--backend", "local"], build=build)
         seen = self._capsys.readouterr()
@@ -74,6 +93,7 @@ def synth_ai(
     for name in ("SYNTH_API_KEY", "ENVIRONMENT_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     Path("sft.toml").write_text(SFT)
+    Path("rl.toml").write_text(RL)
     Path("train.jsonl").write_text(ROW * 3)
     local = Local(tmp_path / "home" / "local")
     yield CommandLine(local, capsys)
@@ -105,6 +125,21 @@ Fine-tuned model: ft:tiny:job_\w+
 """,
         ran.out,
     )
+
+
+def test_an_rl_job_has_the_key_of_the_env_file_and_needs_no_other(synth_ai: CommandLine) -> None:
+    Path(".env").write_text(f"ENVIRONMENT_API_KEY={KEY.reveal()}\n")
+    ran = synth_ai("train", "--config", "rl.toml", *QUICK)
+
+    assert ran.code == 0, ran.err
+    assert re.match(r"Using env file: /\S+/\.env\nBackend base: local\nTask app healthy\nPOST local/rl/jobs\n", ran.out)
+    assert " wxyz\n" in synth_ai("jobs", "logs", "@last").out
+    [job] = synth_ai.jobs
+    with SqliteJobStore(synth_ai.local.home.database).transaction() as rows:
+        kept = rows.job(job.job_id)
+    assert kept is not None
+    assert kept.key_place is not None
+    assert (kept.key_place.name, kept.key_place.file) == ("ENVIRONMENT_API_KEY", str(Path(".env").absolute()))
 
 
 def test_without_polling_the_job_goes_on_alone(synth_ai: CommandLine) -> None:

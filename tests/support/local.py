@@ -27,8 +27,8 @@ PATIENCE = 30.0
 
 
 def environment(**more: str) -> dict[str, str]:
-    """What a worker needs to find its Python, and no key."""
-    return {name: os.environ[name] for name in ("PATH", "COVERAGE_PROCESS_START") if name in os.environ} | more
+    """What a worker needs to find its Python and to be counted, and no key."""
+    return {name: value for name, value in os.environ.items() if name.startswith(("PATH", "COVERAGE_"))} | more
 
 
 class Local:

@@ -142,6 +142,14 @@ def test_there_is_work_where_a_worker_would_have_something_to_do_or_to_say(world
     assert seen == [False, True, False, True, True]
 
 
+def test_waiting_jobs_say_once_why_there_is_no_worker_and_begin_when_there_is(world: World) -> None:
+    job = world.job()
+    for _ in range(2):
+        world.queue.hold_up("no worker can be started")
+    assert [event.message for event in world.events(job)][1:] == ["Waits: no worker can be started."]
+    assert world.queue.claim(ONE) is not None
+
+
 # Where a key is kept
 
 PLACE = KeyPlace(mark="00FF", name="ENVIRONMENT_API_KEY", file="/work/.env")

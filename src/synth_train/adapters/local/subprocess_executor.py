@@ -48,8 +48,16 @@ class SubprocessExecutor(Executor):
         self._program = program
 
     def wake(self) -> None:
-        if not self._queue.has_work:
-            return
+        # What made the work is done, and must not seem to have failed because no worker could be started: the jobs that
+        # wait tell of it, and the next look tries again.
+        try:
+            if self._queue.has_work:
+                self._start_if_none_lives()
+        except Refusal as no:
+            with contextlib.suppress(Refusal):
+                self._queue.hold_up(no.message)
+
+    def _start_if_none_lives(self) -> None:
         with keeping(self._home.lock):
             lock = try_lock(self._home.lock)
         if lock is None:

@@ -86,6 +86,13 @@ class Queue:
             held, waiting = rows.held_jobs(), rows.waiting_jobs()
         return bool(held) or any(not (why := self._why(job)) or why != job.waits_for for job in waiting)
 
+    def hold_up(self, why: str) -> None:
+        """Let all waiting jobs tell, once, why they are not begun. They are begun as soon as they can be."""
+        with self.store.transaction() as rows:
+            for job in rows.waiting_jobs():
+                if job.waits_for != why:
+                    _hold_up(rows, job, self.clock.now(), why)
+
     def _is_dead(self, job: Job, now: float) -> bool:
         return now - job.beat_at > self.dead_after if self.dead is None else self.dead(job)
 

@@ -1,0 +1,174 @@
+"""The embedded backend beyond the contract: what it has not, how it refuses, where keys are found."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from support.backends import TASK_URL, no_env_file, rl_request
+from support.local import Local, environment
+from synth_train.adapters.dotenv_env import DotenvEnv
+from synth_train.adapters.local.backend import US, LocalBackend, LocalBackends, workshop_in
+from synth_train.adapters.local.disk_blobs import DiskBlobStore
+from synth_train.adapters.local.home import LocalHome
+from synth_train.adapters.local.key_ring import KeyRing
+from synth_train.adapters.local.subprocess_executor import LONGEST_LOG
+from synth_train.adapters.local.trainers import Bench
+from synth_train.adapters.system_entropy import SystemEntropy
+from synth_train.domain.model.errors import NotOffered, UsageError
+from synth_train.domain.model.hosting import Job, KeyPlace, Order, TrainingFailed
+from synth_train.domain.model.jobs import IdempotencyKey, JobId, Kind, Phase
+from synth_train.domain.model.secret import Secret
+from synth_train.domain.model.task_app import TaskAppKeys
+from synth_train.ports.backend import Backend
+
+KEY, ALIAS, OTHER = Secret("q7vzhk3x9pwmtj5dbnrswxyz"), Secret("alias-8h2k4m6p"), Secret("z9y8x7w6v5u4t3s2")
+NAME = "ENVIRONMENT_API_KEY"
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[Local]:
+    local = Local(tmp_path / "local")
+    yield local
+    local.stop()
+
+
+# What it has not
+
+NOT_HERE: dict[str, Callable[[Backend], object]] = {
+    "verify_task_app": lambda backend: backend.verify_task_app(TASK_URL),
+    "holds_environment_key": lambda backend: backend.holds_environment_key(),
+    "public_key": lambda backend: backend.public_key(),
+    "store_environment_key": lambda backend: backend.store_environment_key(b""),
+}
+
+
+@pytest.mark.parametrize("call", NOT_HERE.values(), ids=NOT_HERE)
+def test_there_is_neither_a_vault_nor_a_look_at_task_apps(local: Local, call: Callable[[Backend], object]) -> None:
+    with pytest.raises(NotOffered, match="the embedded backend"):
+        call(local.backend)
+    assert not local.home.path.exists()
+
+
+def test_it_reads_what_the_hosted_wire_drops(local: Local) -> None:
+    features = local.backend.features()
+    assert (features.base, features.takes_config) == ("local", True)
+
+
+def test_what_it_trains_with_must_be_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backends = LocalBackends(tmp_path, {}, needed=("json", "no_such_package", "nor_this"))
+    with pytest.raises(UsageError, match="not installed: no_such_package, nor_this") as refused:
+        backends.connect("local", None)
+    assert refused.value.hint == "Install them with: pip install 'synth-train[local]'."
+    monkeypatch.setattr(sys, "version_info", (3, 10, 14))
+    with pytest.raises(UsageError) as refused:
+        backends.connect("local", None)
+    assert refused.value.hint.endswith("They need Python 3.11 or newer.")
+
+
+# Workers that cannot be started
+
+
+def test_a_worker_that_cannot_be_started_is_said_and_the_job_is_kept(local: Local, tmp_path: Path) -> None:
+    key_ring = KeyRing(environment(), no_env_file)
+    nowhere = str(tmp_path / "no-python")
+    backend = LocalBackend(workshop_in(local.home, key_ring, program=(nowhere,)), key_ring)
+    job_id = backend.create(Kind.RL, rl_request(), IdempotencyKey("K")).job_id
+    for _ in range(2):
+        assert backend.job(Kind.RL, job_id).word == "queued"
+    [_, waiting] = backend.events(Kind.RL, job_id)
+    assert waiting.message == f"Waits: cannot start a worker ({nowhere}): No such file or directory."
+    assert local.ended(job_id).phase is Phase.SUCCEEDED
+
+
+def test_a_long_log_of_workers_begins_anew(local: Local) -> None:
+    local.home.make()
+    local.home.log.write_bytes(b"x" * (LONGEST_LOG + 1))
+    local.ended(local.ask())
+    assert local.home.log.stat().st_size < LONGEST_LOG
+
+
+def test_paths_in_the_environment_mean_the_same_to_the_worker(
+    local: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    backend = local.anew(environment(PYTHONPATH="mine", SYNTH_LOCAL_MODELS="models"))
+    job_id = local.ask(backend, steps=20, pause=0.1)
+    [pid] = local.begun(job_id)
+    lines = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    inherited = dict(line.split("=", 1) for line in lines if line)
+    assert inherited["PYTHONPATH"].split(":")[-1] == str(tmp_path / "mine")
+    assert inherited["SYNTH_LOCAL_MODELS"] == str(tmp_path / "models")
+    assert Path(f"/proc/{pid}/cwd").readlink() == local.home.path
+
+
+# Keys
+
+
+def job(place: KeyPlace | None) -> Job:
+    order = Order(kind=Kind.RL, model="tiny", training_type="rl_online")
+    return Job(id=JobId("job_1"), owner=US, order=order, created_at=0.0, updated_at=0.0, key_place=place)
+
+
+def ring(**environ: str) -> KeyRing:
+    return KeyRing(environ, DotenvEnv({}).read)
+
+
+def test_a_worker_finds_the_key_of_each_job_with_its_aliases(tmp_path: Path) -> None:
+    ours = ring()
+    one = ours.lend(TaskAppKeys(KEY, (ALIAS,)), name=NAME, file=None)
+    two = ours.lend(TaskAppKeys(OTHER), name=NAME, file=tmp_path / "gone")
+    theirs = KeyRing(ours.handed_down(), DotenvEnv({}).read)
+    assert theirs.of(job(one)) == TaskAppKeys(KEY, (ALIAS,))
+    assert theirs.of(job(two)) == TaskAppKeys(OTHER)
+    assert {KEY, OTHER} <= set(theirs.secrets())
+    assert {KEY, ALIAS, OTHER} <= set(ours.secrets())
+
+
+def test_a_place_tells_nothing_of_the_key() -> None:
+    place = ring().lend(TaskAppKeys(KEY), name=NAME, file=None)
+    assert not [at for at in range(len(KEY.reveal()) - 3) if KEY.reveal()[at : at + 4].upper() in repr(place).upper()]
+
+
+def test_the_key_in_ones_own_environment_counts_when_it_is_the_same() -> None:
+    place = ring().lend(TaskAppKeys(KEY), name=NAME, file=None)
+    holder = ring(ENVIRONMENT_API_KEY=KEY.reveal(), ENVIRONMENT_API_KEY_ALIASES=f" {ALIAS.reveal()} ,")
+    assert holder.of(job(place)) == TaskAppKeys(KEY, (ALIAS,))
+    assert holder.hindrance(job(place)) == ""
+    other = ring(ENVIRONMENT_API_KEY=OTHER.reveal())
+    assert other.of(job(place)) is None
+    assert "was in the environment of the command that asked for it" in other.hindrance(job(place))
+
+
+def test_the_file_is_read_again_and_may_hold_another_key_by_now(tmp_path: Path) -> None:
+    file = tmp_path / ".env"
+    place = ring().lend(TaskAppKeys(KEY), name="DEV_ENVIRONMENT_API_KEY", file=file)
+    assert ring().hindrance(job(place)) == (
+        f"its key is not in {file} any more; put DEV_ENVIRONMENT_API_KEY back there, or cancel the job"
+    )
+    file.write_text("OTHER=x\n")
+    assert ring().of(job(place)) is None
+    file.write_text(f"DEV_ENVIRONMENT_API_KEY={OTHER.reveal()}\nENVIRONMENT_API_KEY_ALIASES={ALIAS.reveal()}\n")
+    assert ring().of(job(place)) == TaskAppKeys(OTHER, (ALIAS,))
+
+
+def test_a_job_without_a_place_is_hindered_by_nothing_and_has_no_key(tmp_path: Path) -> None:
+    key_ring = ring(ENVIRONMENT_API_KEY=KEY.reveal())
+    assert key_ring.hindrance(job(None)) == ""
+    home = LocalHome(tmp_path)
+    bench = Bench(home, DiskBlobStore(home.blobs, SystemEntropy()), key_ring)
+    with pytest.raises(TrainingFailed, match="not to be had"):
+        bench.keys(job(None))
+
+
+def test_a_lent_key_belongs_to_the_jobs_that_come_after_it(local: Local) -> None:
+    before = local.ask(error="failed")
+    local.backend.lend_environment_key(TaskAppKeys(KEY), name=NAME, file=None)
+    after = local.ask(error="failed")
+    with local.backend._workshop.jobs.store.transaction() as rows:
+        places = [found.key_place for found in map(rows.job, (before, after)) if found]
+    assert [place and replace(place, mark="") for place in places] == [None, KeyPlace(mark="", name=NAME)]
