@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 
@@ -44,6 +44,10 @@ class TensorBoard:
         with suppress(OSError):
             self._records.write(event.SerializeToString())
             self._file.flush()
+
+    def add_histogram(self, step: int, name: str, values: Sequence[float]) -> None:
+        """Write how values are spread at a step."""
+        self._writer.add_histogram(name.replace(".", "/", 1), np.array(values), step)
 
     def __enter__(self) -> TensorBoard:
         return self
