@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from support.task_apps import KEY
 from synth_train.adapters.dotenv_env import DotenvEnv
 from synth_train.adapters.local.disk_blobs import DiskBlobStore
 from synth_train.adapters.local.home import JobFolder, LocalHome
@@ -19,7 +20,6 @@ from synth_train.domain.model.hosting import Happening, Job, Note, Order, Owner,
 from synth_train.domain.model.jobs import JobId, Kind
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.task_app import TaskAppKeys
-from support.task_apps import KEY
 
 OWNER = Owner("0" * 32)
 
@@ -63,13 +63,19 @@ class RlWorkshop:
         self._bench = Bench(self.home, DiskBlobStore(self.home.blobs, SystemEntropy()), self._key_ring)
 
     def task(
-        self, task_url: str, config: Mapping[str, Any] | None = None, *, job: str = "job_1", claims: int = 1
+        self,
+        task_url: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        job: str = "job_1",
+        claims: int = 1,
+        model: str = "tiny",
     ) -> Task:
         """A claimed job; `config` comes before `QUICK`."""
         claimed = Job(
             id=JobId(job),
             owner=OWNER,
-            order=order(task_url, config or {}),
+            order=order(task_url, config or {}, model=model),
             created_at=0.0,
             updated_at=0.0,
             claims=claims,

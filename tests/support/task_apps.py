@@ -87,7 +87,7 @@ class TaskAppServer:
             reward, error = self.game(request["env"]["seed"], ask), None
         except OSError as failure:
             reward, error = 0.0, str(failure)
-        steps = [{"obs": {}, "tool_calls": [], "reward": None, "done": False, "info": {"error": error}} for _ in answers]
+        steps = [{"obs": {}, "tool_calls": [], "done": False, "info": {"error": error}} for _ in answers]
         return {
             "run_id": request["run_id"],
             "trajectories": [{"env_id": "game", "policy_id": "policy", "steps": steps, "length": len(steps)}],
@@ -142,12 +142,28 @@ def post(url: str, body: Mapping[str, Any] | bytes) -> Json:
 
 def brackets(seed: int, ask: Ask) -> float:
     """Answer in brackets, of whatever kind: half the reward for an opening one, half for a closing one behind it."""
-    text = ask([{"role": "user", "content": "Hi"}])["content"]
-    return _bracketed(text, "([{<", ")]}>")
-
-
-def _bracketed(text: str, opening: str, closing: str) -> float:
-    at = min((text.index(one) for one in opening if one in text), default=-1)
+    text = ask([user("Hi")])["content"]
+    at = _first(text, OPENING)
     if at < 0:
         return 0.0
-    return 1.0 if any(one in text[at:] for one in closing) else 0.5
+    return 1.0 if _first(text[at:], CLOSING) >= 0 else 0.5
+
+
+def two_turns(seed: int, ask: Ask) -> float:
+    """Open a bracket when asked to, and close one when asked to: half the reward for each."""
+    chat = [user("Open")]
+    opened = ask(chat)
+    closed = ask([*chat, opened, user("Close")])
+    return 0.5 * (_first(opened["content"], OPENING) >= 0) + 0.5 * (_first(closed["content"], CLOSING) >= 0)
+
+
+OPENING, CLOSING = "([{<", ")]}>"
+
+
+def user(text: str) -> Json:
+    return {"role": "user", "content": text}
+
+
+def _first(text: str, letters: str) -> int:
+    """Where the first of `letters` stands in `text`; -1 for nowhere."""
+    return min((at for at, letter in enumerate(text) if letter in letters), default=-1)

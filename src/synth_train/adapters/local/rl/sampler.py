@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import torch
+from msgspec import Meta
 from peft import PeftModel
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedTokenizerBase
@@ -23,13 +25,13 @@ from synth_train.adapters.local.rl.gspo import log_probs_of
 class Sampling:
     """How tokens are chosen."""
 
-    temperature: float = 1.0
+    temperature: Annotated[float, Meta(ge=0)] = 1.0
     """0 takes the likeliest token."""
-    top_p: float = 1.0
-    top_k: int = 0
+    top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    top_k: Annotated[int, Meta(ge=0)] = 0
     """0 for all."""
-    repetition_penalty: float = 1.0
-    max_tokens: int = 512
+    repetition_penalty: Annotated[float, Meta(gt=0)] = 1.0
+    max_tokens: Annotated[int, Meta(ge=1)] = 512
     stop: tuple[str, ...] = ()
     """Texts that end an answer; they are in its tokens, and not in its text."""
 
@@ -278,6 +280,8 @@ class Sampler:
         """Seconds spent on sampling so far."""
         self.tokens = 0
         """Tokens sampled so far."""
+        self.failure: Exception | None = None
+        """What went wrong first, if something did."""
         self._thread = threading.Thread(target=self._run, name="synth-train sampler", daemon=True)
         self._thread.start()
 
@@ -306,9 +310,9 @@ class Sampler:
         self._thread.join(5.0)
 
     @property
-    def stopping(self) -> bool:
-        """Whether it was stopped."""
-        return self._stopped
+    def waiting(self) -> int:
+        """How many requests wait for the next batch."""
+        return len(self._waiting)
 
     def _run(self) -> None:
         while batch := self._gather():
@@ -316,6 +320,7 @@ class Sampler:
             try:
                 answers = self._answer([ask for ask, _ in batch])
             except Exception as error:  # noqa: BLE001 - it is raised again where the answers are waited for
+                self.failure = self.failure or error
                 for _, future in batch:
                     future.set_exception(error)
                 continue

@@ -151,6 +151,8 @@ def _completer(chat: Chat, sampler: Sampler, ledger: Ledger) -> Callable[[str, b
             answer = sampler.ask(wanted.ask(seed))
         except SamplerStopped:
             raise Refused(503, "stopped", "the training has been stopped") from None
+        except Exception as error:  # the trainer finds it at the sampler
+            raise Refused(500, "sampling_failed", f"sampling failed ({type(error).__name__})") from error
         ledger.record(cid, number, Turn(prompt=wanted.prompt, answer=answer, temperature=wanted.sampling.scale))
         return chat.reply(wanted, answer, f"{cid}-{number}")
 

@@ -139,7 +139,8 @@ def _settings(order: Order, config: RlConfig, raw: Json) -> Settings:
     training = _or(config.training, RlTraining())
     local = _or(config.local, RlLocal())
     rollout = raw.get("rollout", {})
-    method = _method(config)
+    lora = config.lora if isinstance(training.lora, UnsetType) else training.lora
+    method = _method(config, lora)
     task_url = order.task_url or ""
     policy_url, port = _policy_address(local)
     prompts = _or(training.batch_size, 8) * rollout.get("batches_per_step", 1)
@@ -155,7 +156,7 @@ def _settings(order: Order, config: RlConfig, raw: Json) -> Settings:
     return Settings(
         model=order.model,
         method=method,
-        lora=_lora(config, training),
+        lora=lora,
         task_url=task_url,
         remote=not address(task_url).loopback,
         policy_url=policy_url,
@@ -206,18 +207,14 @@ def _some(**values: object) -> Json:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _method(config: RlConfig) -> Method:
+def _method(config: RlConfig, lora: Lora | UnsetType) -> Method:
     word: str | None = _or(config.model.trainer_mode, _or(config.policy.trainer_mode, None))
     if word is None:
-        return Method.FULL if isinstance(config.lora, UnsetType) else Method.LORA
+        return Method.FULL if isinstance(lora, UnsetType) else Method.LORA
     try:
         return Method(word.strip().lower())
     except ValueError:
         raise TrainingFailed(f"model.trainer_mode is {word!r}: there are full, lora and qlora") from None
-
-
-def _lora(config: RlConfig, training: RlTraining) -> Lora | UnsetType:
-    return config.lora if isinstance(training.lora, UnsetType) else training.lora
 
 
 def _sync_every(training: RlTraining) -> int:

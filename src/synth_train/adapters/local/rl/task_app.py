@@ -43,13 +43,17 @@ class Played(Struct, frozen=True, kw_only=True):
 class TaskApp:
     """A task app, and the key that opens it. Safe to use from several threads."""
 
-    def __init__(self, url: str, keys: TaskAppKeys, *, timeout: float, stop: Stop) -> None:
+    def __init__(
+        self, url: str, keys: TaskAppKeys, *, timeout: float, stop: Stop, first_wait: float = FIRST_WAIT
+    ) -> None:
         """
         Args:
             url: without a slash at its end.
             timeout: seconds that one rollout may take.
+            first_wait: see `FIRST_WAIT`.
         """
         self._url, self._keys, self._timeout, self._stop = url, keys, timeout, stop
+        self._first_wait = first_wait
         self._session = Session()
 
     def check(self) -> None:
@@ -66,7 +70,7 @@ class TaskApp:
                     break
                 if not fault.passing or attempt == PROBE_TRIES:
                     raise TrainingFailed(f"the task app is not healthy: {fault.what}. {fault.remedy}".rstrip("."))
-                self._stop.wait(FIRST_WAIT * 2 ** (attempt - 1))
+                self._stop.wait(self._first_wait * 2 ** (attempt - 1))
 
     def play(self, request: Callable[[int], Mapping[str, object]]) -> Played:
         """Have a rollout played.
@@ -85,7 +89,7 @@ class TaskApp:
             except _Passing as failure:
                 if attempt == TRIES:
                     raise RolloutFailed(f"{failure}, {TRIES} times") from None
-                self._stop.wait(FIRST_WAIT * 2 ** (attempt - 1) * random.uniform(0.5, 1.0))
+                self._stop.wait(self._first_wait * 2 ** (attempt - 1) * random.uniform(0.5, 1.0))
         raise AssertionError  # pragma: no cover - the last try returns or raises
 
     def _once(self, request: Mapping[str, object]) -> Played:

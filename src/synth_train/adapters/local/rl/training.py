@@ -253,7 +253,7 @@ class Loop:
             for index in range(settings.group)
         ]
         began, busy, tokens = time.monotonic(), self.sampler.busy, self.sampler.tokens
-        played = self.play(wishes)
+        played = self._play(wishes)
         groups = groups_of(played, settings.group)
         failed = sum(isinstance(one, Failure) for one in played)
         if not groups:
@@ -275,7 +275,7 @@ class Loop:
         if not every or not seeds or (iteration % every and iteration != settings.iterations):
             return {}
         self._tell("eval.started", f"Evaluation on {len(seeds)} seeds, after iteration {iteration}.")
-        played = self.play(
+        played = self._play(
             [
                 Wish(
                     name=f"{self.job.id}.{self.job.claims}.{iteration}.eval.{index}",
@@ -298,6 +298,12 @@ class Loop:
             data={"step": iteration, "reward_mean": mean, "seeds": len(rewards), "failed": len(played) - len(rewards)},
         )
         return {"eval.reward_mean": mean}
+
+    def _play(self, wishes: Sequence[Wish]) -> list[Rollout | Failure]:
+        played = self.play(wishes)
+        if self.sampler.failure is not None:  # of which the task app only heard that there was one
+            raise self.sampler.failure
+        return played
 
     def _report(self, iteration: int, collected: Collected, points: Mapping[str, float], charts: TensorBoard) -> None:
         rewards = torch.tensor(collected.rewards, dtype=torch.float64)
