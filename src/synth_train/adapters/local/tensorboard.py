@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 
+import numpy as np
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
 from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
+from torch.utils.tensorboard.summary import histogram
 
 from synth_train.adapters.local.home import JobFolder, private_folder
 
@@ -47,7 +49,8 @@ class TensorBoard:
 
     def add_histogram(self, step: int, name: str, values: Sequence[float]) -> None:
         """Write how values are spread at a step."""
-        self._writer.add_histogram(name.replace(".", "/", 1), np.array(values), step)
+        spread = histogram(name.replace(".", "/", 1), np.array(values), bins="tensorflow")
+        self._write(Event(step=step, summary=spread))
 
     def __enter__(self) -> TensorBoard:
         return self
