@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 
-import numpy as np
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog  # type: ignore[import-untyped]
-from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
+from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary  # type: ignore[import-untyped]
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
-from torch.utils.tensorboard.summary import histogram
 
 from synth_train.adapters.local.home import JobFolder, private_folder
 
@@ -38,7 +36,7 @@ class TensorBoard:
 
     def add(self, step: int, points: Mapping[str, float]) -> None:
         """Write the points of a step. `train.loss` is shown as `train/loss`, in a group with its like."""
-        values = [Summary.Value(tag=name.replace(".", "/", 1), simple_value=value) for name, value in points.items()]
+        values = [Summary.Value(tag=_tag(name), simple_value=value) for name, value in points.items()]
         self._write(Event(step=step, summary=Summary(value=values)))
 
     def _write(self, event: Event) -> None:
@@ -47,10 +45,12 @@ class TensorBoard:
             self._records.write(event.SerializeToString())
             self._file.flush()
 
-    def add_histogram(self, step: int, name: str, values: Sequence[float]) -> None:
-        """Write how values are spread at a step."""
-        spread = histogram(name.replace(".", "/", 1), np.array(values), bins="tensorflow")
-        self._write(Event(step=step, summary=spread))
+    def add_histogram(self, step: int, name: str, counts: Sequence[float], edges: Sequence[float]) -> None:
+        """Write how values are spread at a step: how many there are between each edge and the next."""
+        spread = HistogramProto(
+            min=edges[0], max=edges[-1], num=sum(counts), bucket_limit=edges[1:], bucket=list(counts)
+        )
+        self._write(Event(step=step, summary=Summary(value=[Summary.Value(tag=_tag(name), histo=spread)])))
 
     def __enter__(self) -> TensorBoard:
         return self
@@ -60,3 +60,8 @@ class TensorBoard:
     ) -> None:
         with suppress(OSError):
             self._file.close()
+
+
+def _tag(name: str) -> str:
+    """`train.loss` is shown as `train/loss`, in a group with its like."""
+    return name.replace(".", "/", 1)

@@ -317,7 +317,7 @@ class Loop:
         message = f"Iteration {iteration} of {total}: mean reward {points['train.reward_mean']:.3f}."
         self.say(Step(step=iteration, total=total, points=points, message=message))
         charts.add(iteration, points)
-        charts.add_histogram(iteration, "train.reward", collected.rewards)
+        charts.add_histogram(iteration, "train.reward", counts.tolist(), edges.tolist())
 
     def _checkpoint_is_due(self, iteration: int, saved_at: float) -> bool:
         every = self.settings.checkpoint_every
