@@ -154,6 +154,10 @@ def shown(*args: str) -> str:
         ["jobs"],
         ["jobs", "show"],
         ["jobs", "watch"],
+        ["jobs", "list"],
+        ["jobs", "logs"],
+        ["jobs", "cancel"],
+        ["jobs", "download"],
     ],
     ids=" ".join,
 )

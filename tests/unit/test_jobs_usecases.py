@@ -10,6 +10,7 @@ from synth_train.adapters.in_memory.backend import InMemoryBackend, InMemoryBack
 from synth_train.adapters.in_memory.clock import ManualClock
 from synth_train.adapters.in_memory.destination import InMemoryDestination
 from synth_train.adapters.in_memory.env import InMemoryEnv
+from synth_train.adapters.in_memory.journal import InMemoryJournal
 from synth_train.adapters.in_memory.progress import RecordedProgress
 from synth_train.adapters.in_memory.prompt import ScriptedPrompt
 from synth_train.adapters.tenacity_patience import TenacityPatience
@@ -17,6 +18,7 @@ from synth_train.domain.model.errors import (
     BackendRefused,
     BackendUnreachable,
     GaveUpWaiting,
+    KeyRefused,
     NotKnown,
     NotOffered,
     UnexpectedReply,
@@ -24,16 +26,18 @@ from synth_train.domain.model.errors import (
 )
 from synth_train.domain.model.hosting import Event, JobFilter
 from synth_train.domain.model.jobs import IdempotencyKey, JobId, JobSummary, Kind, Phase
-from synth_train.domain.model.moments import Retrying
+from synth_train.domain.model.moments import Noted, Retrying
 from synth_train.domain.model.replies import job_summary_in
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.usecases import find_job, jobs_follow
 from synth_train.domain.usecases.find_job import FindJob, FoundJob
+from synth_train.domain.usecases.hosting.work import Queue
 from synth_train.domain.usecases.jobs_cancel import CancelJob
 from synth_train.domain.usecases.jobs_download import DownloadModel
 from synth_train.domain.usecases.jobs_follow import FollowJob
 from synth_train.domain.usecases.jobs_list import ListJobs
 from synth_train.domain.usecases.jobs_reach import ReachBackend
+from synth_train.domain.usecases.watch import WatchJob
 
 KEY = Secret("sk-in-memory-qvzjxkwy")
 BASE = "https://backend.example"
@@ -304,3 +308,39 @@ def test_a_row_of_a_list_is_read_in_every_form(row: dict[str, object], summary: 
 def test_a_row_without_an_id_is_no_job(row: object) -> None:
     with pytest.raises(UnexpectedReply):
         job_summary_in(row)
+
+
+# Watching, with what the backend tells
+
+
+def watching(desk: Desk, job_id: JobId) -> Any:
+    watch = WatchJob(
+        backend=desk.backend,
+        feed=desk.backend,
+        journal=InMemoryJournal(),
+        patience=desk.patience,
+        clock=desk.clock,
+        progress=desk.progress,
+    )
+    return watch(Kind.RL, job_id, interval=5.0, timeout=600.0)
+
+
+def warnings(desk: Desk) -> list[str]:
+    return [moment.text for moment in desk.progress.of(Noted) if moment.warning]
+
+
+def test_what_the_backend_warns_of_is_passed_on_once(desk: Desk) -> None:
+    job_id = desk.job()
+    queue = Queue(store=desk.backend.world.store, clock=desk.clock)
+    queue.hold_up("its key is gone")
+    watching(desk, job_id)
+    assert warnings(desk) == [f"job {job_id}: Waits: its key is gone."]
+
+
+@pytest.mark.parametrize(("error", "asked"), [(NotOffered("no such route", status=404), 1), (KeyRefused("no"), 7)])
+def test_a_feed_that_does_not_answer_does_not_disturb_the_watch(desk: Desk, error: Exception, asked: int) -> None:
+    job_id = desk.job()
+    desk.backend.fail_next("events", error, times=99)
+    assert watching(desk, job_id).phase is Phase.SUCCEEDED
+    assert len(desk.backend.called("events")) == asked
+    assert warnings(desk) == []

@@ -143,6 +143,7 @@ class App(Struct, frozen=True):
 
         watch = WatchJob(
             backend=found.backend,
+            feed=found.backend,
             journal=self.train.journal,
             patience=self.train.patience,
             clock=self.train.clock,

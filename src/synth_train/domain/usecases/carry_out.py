@@ -93,6 +93,7 @@ class CarryOut:
     def _watched(self, result: ConfigResult) -> ConfigResult:
         watch = WatchJob(
             backend=self._backend,
+            feed=self._backend,
             journal=self._ports.journal,
             patience=self._ports.patience,
             clock=self._ports.clock,

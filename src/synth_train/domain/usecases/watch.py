@@ -10,12 +10,15 @@ from synth_train.domain.model.errors import (
     BackendRefused,
     BackendUnreachable,
     GaveUpWaiting,
+    KeyRefused,
     NotKnown,
+    NotOffered,
 )
 from synth_train.domain.model.jobs import JobId, JobState, Kind
-from synth_train.domain.model.moments import JobEnded, PollFailed, PollingBegun, StatusSeen
+from synth_train.domain.model.moments import JobEnded, Noted, PollFailed, PollingBegun, StatusSeen
 from synth_train.ports.backend import BackendPort
 from synth_train.ports.clock import ClockPort
+from synth_train.ports.job_feed import JobFeed
 from synth_train.ports.journal import JournalPort
 from synth_train.ports.patience import PatiencePort
 from synth_train.ports.progress import ProgressPort
@@ -37,6 +40,8 @@ class WatchJob:
     journal: JournalPort
     patience: PatiencePort
     clock: ClockPort
+    feed: JobFeed | None = None
+    """Where the backend tells of a job; None: its warnings are not passed on."""
     progress: ProgressPort = field(default_factory=ProgressPort)
 
     def __call__(self, kind: Kind, job_id: JobId, *, interval: float, timeout: float) -> JobState:
@@ -66,6 +71,8 @@ class _Watch:
         self._began = ports.clock.monotonic()
         self._word: str | None = None
         self._failure: BackendError | None = None
+        self._feed = ports.feed
+        self._seq = 0
 
     def to_the_end(self) -> JobState:
         tell = self._ports.progress.tell
@@ -106,7 +113,24 @@ class _Watch:
             self._ports.progress.tell(
                 StatusSeen(job_id=self._job_id, elapsed=self._elapsed(), word=state.word, phase=state.phase)
             )
+        self._pass_on_warnings()
         return state
+
+    def _pass_on_warnings(self) -> None:
+        """Tell what the backend warns of, such as why a job waits. Best effort: the state is what counts."""
+        if self._feed is None:
+            return
+        try:
+            events = self._feed.events(self._kind, self._job_id, after=self._seq)
+        except NotOffered:
+            self._feed = None
+            return
+        except (BackendError, KeyRefused):
+            return
+        for event in events:
+            self._seq = event.seq
+            if event.level == "warning":
+                self._ports.progress.tell(Noted(text=f"job {self._job_id}: {event.message}", warning=True))
 
     def _is_final(self, error: BackendError) -> bool:
         if not isinstance(error, BackendRefused) or error.status not in _FINAL:

@@ -13,8 +13,8 @@ from synth_train.entrypoints.exit_codes import ExitCode
 if TYPE_CHECKING:
     from synth_train.entrypoints.cli.session import Session
 
-_SAID_ANYWAY = ("step", "total_steps", "reason", "fine_tuned_model")
-"""What an event's data and its message both hold."""
+_SAID_ANYWAY = ("step", "total_steps")
+"""Numbers in an event's data that its message holds, too."""
 
 
 def run(session: Session) -> int:
@@ -44,12 +44,12 @@ def run(session: Session) -> int:
 def _line(event: Event) -> str:
     when = datetime.fromtimestamp(event.created_at).astimezone().isoformat(sep=" ", timespec="seconds")[:19]
     level = "" if event.level == "info" else f"{event.level}: "
-    values = " ".join(f"{name}={_value(value)}" for name, value in event.data.items() if name not in _SAID_ANYWAY)
-    return f"{when} {level}{event.message}{values and f' {values}'}"
-
-
-def _value(value: object) -> str:
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
+    values = "".join(
+        f" {name}={value:.5g}"
+        for name, value in event.data.items()
+        if isinstance(value, (int, float)) and name not in _SAID_ANYWAY
+    )
+    return f"{when} {level}{event.message}{values}"
 
 
 def _described(event: Event) -> dict[str, object]:
