@@ -15,7 +15,7 @@ import torch
 
 from support.sft_jobs import Row, Workshop, chat, chats
 from synth_train.adapters.local.models import Method
-from synth_train.adapters.local.sft import training
+from synth_train.adapters.local.sft import loop
 from synth_train.adapters.local.sft.failures import worded
 from synth_train.adapters.local.sft.settings import Batch, Settings
 from synth_train.domain.model.hosting import Step, TrainingFailed
@@ -152,8 +152,8 @@ def test_a_checkpoint_that_was_not_finished_is_not_gone_on_from(workshop: Worksh
 def test_checkpoints_come_with_time_when_no_steps_are_given(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training, "CHECKPOINT_AFTER", 0.0)
-    monkeypatch.setattr(training, "CHECKPOINT_SHARE", 0)
+    monkeypatch.setattr(loop, "CHECKPOINT_AFTER", 0.0)
+    monkeypatch.setattr(loop, "CHECKPOINT_SHARE", 0)
     workshop.train(workshop.task(chats(24), batch_size=4), until_step=3)
     checkpoints = workshop.home.path / "jobs" / "job_1" / "checkpoints"
     assert any(path.name in ("step-2", "step-3", "step-4") for path in checkpoints.iterdir())

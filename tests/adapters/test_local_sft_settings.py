@@ -63,7 +63,7 @@ def test_what_the_wire_says_is_done() -> None:
     assert (settings.epochs, settings.longest, settings.learning_rate, settings.warmup_ratio) == (3, 512, 1e-4, 0.1)
     assert settings.batch == Batch(at_once=2, times=4)
     assert settings.batch.rows == 8
-    assert (settings.bf16, settings.fp16, settings.recompute) == (False, True, True)
+    assert (settings.precision, settings.recompute) == ("float16", True)
 
 
 def test_what_only_the_config_says_is_done_too() -> None:
@@ -226,6 +226,11 @@ def test_validation_is_done_as_asked(
             "hyperparameters.parallelism.deepspeed_stage",
             "one device",
         ),
+        (
+            {"hyperparameters": {"parallelism": {"bf16": True, "fp16": True}}},
+            "hyperparameters.parallelism.fp16",
+            "bf16 is asked for as well",
+        ),
         ({"hyperparameters": {"parallelism": {"fsdp": True}}}, "hyperparameters.parallelism.fsdp", "one device"),
         (
             {"hyperparameters": {"parallelism": {"tensor_parallel_size": 2}}},
@@ -283,6 +288,14 @@ def test_what_means_nothing_here_is_passed_over_without_a_word() -> None:
         data={"topology": {}},
     )
     assert made.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "precision"),
+    [({}, None), ({"bf16": True}, "bfloat16"), ({"bf16": False}, "float32"), ({"fp16": False}, None)],
+)
+def test_the_precision_is_what_parallelism_asks_for(parallelism: dict[str, bool], precision: str | None) -> None:
+    assert resolved(hyperparameters={"parallelism": parallelism}).settings.precision == precision
 
 
 def test_all_values_of_the_wrong_kind_are_named_at_once() -> None:

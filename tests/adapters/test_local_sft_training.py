@@ -181,32 +181,26 @@ def test_what_a_job_has_made_is_the_base_of_the_next(workshop: Workshop) -> None
 
 
 def test_the_best_weights_are_the_result_when_that_was_asked_for(workshop: Workshop) -> None:
-    # The held-out rows end in other words than the training rows: first the form is learnt, then it gets worse.
-    run = workshop.train(
+    held_out = chats(10, answer="{name} hates it!")
+    run = workshop.train(  # the more it learns that everybody says yes, the less it expects this
         workshop.task(
-            chats(30),
-            chats(10, answer="{name} hates {word}!"),
+            chats(30, answer="yes yes yes yes"),
+            held_out,
             config={"training": {"validation": {"enabled": True}}, **local()},
-            n_epochs=25,
+            n_epochs=8,
             batch_size=10,
-            learning_rate=6e-3,
-            eval_steps=5,
+            learning_rate=3e-3,
+            eval_steps=4,
         )
     )
     looks = {step.step: step.points["val.loss"] for step in run.steps if "val.loss" in step.points}
     best = min(looks, key=looks.__getitem__)
-    assert list(looks) == list(range(5, 76, 5))
-    assert best < 75
+    assert list(looks) == [4, 8, 12, 16, 20, 24]
+    assert looks[24] > looks[best] + 0.5
     assert [note.data["step"] for note in run.notes("validation.summary")] == list(looks)
     assert run.provenance["best_step"] == best
     again = workshop.train(
-        workshop.task(
-            chats(10, answer="{name} hates {word}!"),
-            job="job_2",
-            model="ft:tiny:job_1",
-            batch_size=10,
-            learning_rate=1e-9,
-        )
+        workshop.task(held_out, job="job_2", model="ft:tiny:job_1", batch_size=10, learning_rate=1e-9)
     )
     assert again.losses[1] == pytest.approx(looks[best], abs=1e-4)
 

@@ -20,7 +20,10 @@ from synth_train.domain.model.hosting import TrainingFailed
 class Progress(Protocol):
     """How far a run has come."""
 
-    step: int
+    @property
+    def step(self) -> int:
+        """The step that was done last."""
+        ...
 
 
 @contextmanager

@@ -86,9 +86,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     device: str | None = None
     dtype: str | None = None
     """As `[local]` names it."""
-    bf16: bool | None = None
-    """As `parallelism` asks; None when it does not say."""
-    fp16: bool = False
+    precision: str | None = None
+    """As `parallelism` asks for it, in the words of `dtype`; None when it does not say."""
     recompute: bool = False
     """Whether activations are computed again instead of kept."""
     epochs: int = 1
@@ -213,8 +212,7 @@ class _Reading:
             threads=_given(local.threads),
             device=_given(local.device),
             dtype=_given(local.dtype),
-            bf16=_given(parallelism.bf16),
-            fp16=_or(parallelism.fp16, False),
+            precision=self._precision(parallelism),
             recompute=_or(parallelism.activation_checkpointing, False),
             epochs=_or(asked.n_epochs, 1),
             steps=steps,
@@ -256,6 +254,15 @@ class _Reading:
             if method is not decided and (decided, method) != (Method.QLORA, Method.LORA):
                 self._say(path, f"asks for {method.value}, but {decider} asks for {decided.value}, which is done")
         return decided
+
+    def _precision(self, asked: Parallelism) -> str | None:
+        if _or(asked.bf16, False):
+            if _or(asked.fp16, False):
+                self._say("hyperparameters.parallelism.fp16", "bf16 is asked for as well, and decides")
+            return "bfloat16"
+        if _or(asked.fp16, False):
+            return "float16"
+        return "float32" if asked.bf16 is False else None
 
     # ---- how many rows
 
