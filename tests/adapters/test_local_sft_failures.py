@@ -93,7 +93,7 @@ def test_an_adapter_on_the_output_layer_is_refused_in_words(workshop: Workshop) 
 
 
 def test_what_this_machine_lacks_is_a_warning_and_the_job_trains(workshop: Workshop) -> None:
-    config = {"local": {"seed": 1, "threads": 1, "device": "cuda:7"}}
+    config = {"local": {"device": "cuda:7"}}
     run = workshop.train(workshop.task(chats(4), config=config, sequence_length=9999, parallelism={"bf16": True}))
     warned = "\n".join(run.warnings)
     assert "local.device is 'cuda:7'" in warned
@@ -112,7 +112,7 @@ def test_a_full_disk_is_told_as_that(workshop: Workshop) -> None:
 
 
 def test_a_job_whose_folder_is_removed_by_hand_trains_on_and_has_its_model(workshop: Workshop) -> None:
-    config = {"local": {"seed": 1, "threads": 1, "checkpoint_steps": 2}, "training": {"validation": {"enabled": True}}}
+    config = {"local": {"checkpoint_steps": 2}, "training": {"validation": {"enabled": True}}}
     task = workshop.task(chats(32), chats(4), config=config, batch_size=4, eval_steps=5)
     folder = workshop.folder(task.job)
     steps = []
@@ -140,7 +140,7 @@ def test_a_worker_that_died_before_its_first_checkpoint_begins_again(workshop: W
 
 
 def test_a_checkpoint_that_was_not_finished_is_not_gone_on_from(workshop: Workshop) -> None:
-    config = {"local": {"seed": 1, "threads": 1, "checkpoint_steps": 2}}
+    config = {"local": {"checkpoint_steps": 2}}
     workshop.train(workshop.task(chats(24), config=config, batch_size=4), until_step=5)
     checkpoints = workshop.home.path / "jobs" / "job_1" / "checkpoints"
     assert [path.name for path in checkpoints.iterdir()] == ["step-4"]
@@ -202,7 +202,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_bf16_and_float32_jobs_follow_each_other_in_one_process(workshop: Workshop) -> None:
     def task(job: str, dtype: str) -> Any:
-        return workshop.task(chats(4), job=job, config={"local": {"seed": 1, "threads": 1, "dtype": dtype}})
+        return workshop.task(chats(4), job=job, config={"local": {"dtype": dtype}})
 
     runs = [
         workshop.train(task(f"job_{index}", dtype)) for index, dtype in enumerate(("float32", "bfloat16", "float32"))

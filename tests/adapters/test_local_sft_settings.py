@@ -79,6 +79,7 @@ def test_what_only_the_config_says_is_done_too() -> None:
                 "dtype": "float32",
                 "checkpoint_steps": 9,
                 "merge": True,
+                "samples": 1,
             },
             "tags": {"a": 1},
         },
@@ -88,7 +89,7 @@ def test_what_only_the_config_says_is_done_too() -> None:
     assert (settings.weight_decay, settings.learning_rate) == (0.1, 1e-3)
     assert (settings.method, settings.lora.r, settings.merge) == (Method.LORA, 4, True)
     assert (settings.seed, settings.threads, settings.device, settings.dtype) == (7, 2, "cpu", "float32")
-    assert settings.checkpoint_steps == 9
+    assert (settings.checkpoint_steps, settings.samples) == (9, 1)
     assert made.table["local"]["seed"] == 7
 
 

@@ -236,7 +236,7 @@ def test_a_row_that_the_template_refuses_is_unfit_in_the_words_of_the_template()
 
 
 def prepared(lines: list[bytes], tmp_path: Path, longest: int = 500) -> Prepared:
-    return prepare(lines, reader(), longest, tmp_path / "rows" / "training.arrow", lambda: None)
+    return prepare(lines, reader(), longest, tmp_path / "rows" / "training.arrow", examples=2, go_on=lambda: None)
 
 
 def test_rows_are_counted_cut_and_left_out_with_the_line_of_the_first(tmp_path: Path) -> None:
@@ -251,6 +251,7 @@ def test_rows_are_counted_cut_and_left_out_with_the_line_of_the_first(tmp_path: 
     made = prepared(lines, tmp_path, longest=100)
     assert (made.rows, made.used, made.cut) == (5, 2, 1)
     assert made.longest_line == 5
+    assert [chat.line for chat in made.examples] == [1, 3]
     assert made.unfit["no answer within the first 100 tokens"] == (1, 5)
     assert made.unfit["no chat (`synth-ai data check` tells what is wrong)"] == (2, 4)
     rows = list(made.dataset)

@@ -36,12 +36,20 @@ def learnt(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run that has learnt something, for the tests that look at what one leaves."""
     workshop = Workshop(tmp_path_factory.mktemp("learnt"))
     return workshop.train(
-        workshop.task(chats(200), n_epochs=4, batch_size=8, learning_rate=3e-3, warmup_ratio=0.05, weight_decay=0.01)
+        workshop.task(
+            chats(200),
+            config={"local": {"samples": 3}},
+            n_epochs=4,
+            batch_size=8,
+            learning_rate=3e-3,
+            warmup_ratio=0.05,
+            weight_decay=0.01,
+        )
     )
 
 
 def local(**more: object) -> dict[str, Any]:
-    return {"local": {"seed": 1, "threads": 1, **more}}
+    return {"local": more}
 
 
 def test_the_loss_falls_below_a_quarter_of_its_start(learnt: Run) -> None:
@@ -144,7 +152,7 @@ def test_a_run_that_goes_on_from_its_checkpoint_has_the_losses_of_an_undisturbed
 
 def test_the_same_seed_gives_the_same_curve_and_another_seed_another(workshop: Workshop) -> None:
     def losses(job: str, seed: int) -> dict[int, float]:
-        config = {**LORA, "local": {"seed": seed, "threads": 1}}
+        config = {**LORA, "local": {"seed": seed}}
         return workshop.train(workshop.task(chats(24), job=job, config=config, batch_size=4)).losses
 
     first, second, other = losses("job_1", 5), losses("job_2", 5), losses("job_3", 6)
@@ -186,7 +194,7 @@ def test_the_best_weights_are_the_result_when_that_was_asked_for(workshop: Works
         workshop.task(
             chats(30, answer="yes yes yes yes"),
             held_out,
-            config={"training": {"validation": {"enabled": True}}, **local()},
+            config={"training": {"validation": {"enabled": True}}},
             n_epochs=8,
             batch_size=10,
             learning_rate=3e-3,

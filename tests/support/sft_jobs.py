@@ -82,11 +82,12 @@ class Workshop:
         """A claimed job.
 
         Args:
-            config: tables beside `[hyperparameters]`, as they stand in a TOML. One thread and seed 1 unless it says
-                else.
+            config: tables beside `[hyperparameters]`, as they stand in a TOML. One thread, seed 1 and no samples
+                unless its `local` says else.
         """
         training, validation = self.file(rows), None if held_out is None else self.file(held_out)
-        config = {"local": {"seed": 1, "threads": 1}, **(config or {})}
+        config = dict(config or {})
+        config["local"] = {"seed": 1, "threads": 1, "samples": 0, **config.get("local", {})}
         order = Order(
             kind=Kind.SFT,
             model=model,

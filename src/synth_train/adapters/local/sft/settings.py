@@ -15,8 +15,8 @@ from msgspec import UNSET, Struct, UnsetType
 from synth_train.adapters.local.models import Method
 from synth_train.domain.model.config.check import check
 from synth_train.domain.model.config.findings import UnknownKeys
-from synth_train.domain.model.config.sft import Hyperparameters, Parallelism, SftConfig
-from synth_train.domain.model.config.tables import Local, Lora
+from synth_train.domain.model.config.sft import Hyperparameters, Parallelism, SftConfig, SftLocal
+from synth_train.domain.model.config.tables import Lora
 from synth_train.domain.model.hosting import Order, TrainingFailed
 from synth_train.domain.model.jobs import Kind
 from synth_train.domain.model.places import Severity, dotted
@@ -26,6 +26,9 @@ ROWS_AT_ONCE = 8
 
 LONGEST = 2048
 """Tokens that a row may have, unless the request says how many; fewer if the model reads fewer."""
+
+SAMPLES = 3
+"""Rows that the model answers, unless the request says how many."""
 
 LEARNING_RATES = {Method.FULL: 2e-5, Method.LORA: 2e-4, Method.QLORA: 2e-4}
 """What is usual for each method. A fresh adapter has to go farther than trained weights."""
@@ -102,6 +105,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     evaluation: Evaluation = Evaluation()
     checkpoint_steps: int | None = None
     """Steps from one checkpoint to the next; None for about a minute."""
+    samples: int = SAMPLES
+    """Rows that the model answers before and after."""
 
 
 class Resolved(Struct, frozen=True, kw_only=True):
@@ -127,7 +132,7 @@ def resolve(order: Order) -> Resolved:
     if wrong:
         raise TrainingFailed("; ".join(wrong))
     unknown = [dotted(found.path) for found in checked.findings if found.of_unknown_key]
-    for name, view in (("lora", Lora), ("local", Local)):
+    for name, view in (("lora", Lora), ("local", SftLocal)):
         unknown += [f"{name}.{key}" for key in checked.table.get(name, {}) if key not in view.__struct_fields__]
     if body.get("integrations"):
         unknown.append("integrations")
@@ -194,7 +199,7 @@ class _Reading:
 
     def settings(self, model: str, steps: int | None, *, validates: bool) -> Settings:
         config, asked = self._config, self._config.hyperparameters
-        local, parallelism = config.local or Local(), asked.parallelism or Parallelism()
+        local, parallelism = config.local or SftLocal(), asked.parallelism or Parallelism()
         method = self._method()
         if method is Method.FULL and config.lora:
             self._say("lora", "the whole model is trained, so the adapter's settings have no effect")
@@ -223,6 +228,7 @@ class _Reading:
             weight_decay=_or(asked.weight_decay, 0.0),
             evaluation=self._evaluation(validates),
             checkpoint_steps=_given(local.checkpoint_steps),
+            samples=_or(local.samples, SAMPLES),
         )
 
     def _say(self, path: str, what: str) -> None:

@@ -242,14 +242,17 @@ def _marker_for(loaded: Loaded) -> tuple[Marker, bool]:
     return ByTemplate(loaded.tokenizer, template), is_chat_template_stop_token_trained(loaded.tokenizer, template)
 
 
-def prepare(lines: Iterable[bytes], reader: Reader, longest: int, place: Path, go_on: Callable[[], None]) -> Prepared:
+def prepare(
+    lines: Iterable[bytes], reader: Reader, longest: int, place: Path, *, examples: int, go_on: Callable[[], None]
+) -> Prepared:
     """Read a file of rows. Memory does not grow with it: the tokens are in a file at `place`, and mapped from there.
 
     Args:
         longest: tokens that a row may have; of a longer one the beginning is used.
+        examples: how many chats are to be given back as they are.
         go_on: asked between rows; raises what is to end the reading.
     """
-    count = _Count()
+    count = _Count(examples)
     place.parent.mkdir(parents=True, exist_ok=True)
     with pa.OSFile(str(place), "wb") as sink, pa.ipc.new_stream(sink, _SCHEMA) as stream:
         for rows in _in_batches(_tokens(lines, reader, longest, count, go_on)):
@@ -275,14 +278,12 @@ def prepare(lines: Iterable[bytes], reader: Reader, longest: int, place: Path, g
 class _Count:
     """What is counted on the way through a file."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: int) -> None:
+        self.wanted = wanted
         self.rows = self.tokens = self.learnt = self.cut = self.longest = self.longest_line = 0
         self.unfit: Counter[str] = Counter()
         self.first: dict[str, int] = {}
         self.examples: list[Chat] = []
-
-
-_EXAMPLES = 3
 
 
 def _tokens(
@@ -307,7 +308,7 @@ def _tokens(
             continue
         count.tokens += len(tokens.ids)
         count.learnt += sum(label != IGNORED for label in tokens.labels)
-        if len(count.examples) < _EXAMPLES and chat.last_answer > 0:
+        if len(count.examples) < count.wanted and chat.last_answer > 0:
             count.examples.append(chat)
         yield tokens
 

@@ -73,10 +73,10 @@ class Training:
             self._warn(warning)
         longest = self._longest(settings, reader)
         assert self._training is not None  # every SFT job has one
-        training = self._prepare(self._training, reader, longest, "training")
+        training = self._prepare(self._training, reader, longest, "training", settings.samples)
         held_out = None
         if self._validation is not None and settings.evaluation.strategy != "no":
-            held_out = self._prepare(self._validation, reader, longest, "validation")
+            held_out = self._prepare(self._validation, reader, longest, "validation", settings.samples)
         model = (
             loaded.model
             if settings.method is Method.FULL
@@ -112,9 +112,10 @@ class Training:
             self._warn(f"hyperparameters.sequence_length: {what}")
         return min(settings.longest or LONGEST, context)
 
-    def _prepare(self, file: StoredFile, reader: Reader, longest: int, role: str) -> Prepared:
+    def _prepare(self, file: StoredFile, reader: Reader, longest: int, role: str, examples: int) -> Prepared:
         with self._bench.data(file).open("rb") as lines:
-            prepared = prepare(lines, reader, longest, self._rows / f"{role}.arrow", self._stop.check)
+            place = self._rows / f"{role}.arrow"
+            prepared = prepare(lines, reader, longest, place, examples=examples, go_on=self._stop.check)
         if not prepared.used:
             reasons = "; ".join(f"{count} × {reason}" for reason, (count, _) in prepared.unfit.items())
             remedy = "; see hyperparameters.sequence_length" if f"first {longest} tokens" in reasons else ""

@@ -8,6 +8,7 @@ from synth_train.domain.model.config.tables import (
     Count,
     Fraction,
     FreeTable,
+    Local,
     NotNegative,
     Positive,
     Table,
@@ -89,6 +90,14 @@ class Hyperparameters(Table, frozen=True, kw_only=True):
     parallelism: Parallelism | UnsetType = UNSET
 
 
+class SftLocal(Local, frozen=True, kw_only=True):
+    """For the embedded backend only; hosted backends never see it."""
+
+    samples: Annotated[
+        Whole | UnsetType, Meta(description="Rows that the model answers before and after, to be seen. 3 when absent.")
+    ] = UNSET
+
+
 class SftConfig(TrainingFile, frozen=True, kw_only=True):
     """An SFT training job."""
 
@@ -96,3 +105,4 @@ class SftConfig(TrainingFile, frozen=True, kw_only=True):
     data: Data = Data()
     training: SftTraining = SftTraining()
     hyperparameters: Hyperparameters = Hyperparameters()
+    local: SftLocal | UnsetType = UNSET
