@@ -16,8 +16,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from support.fake_worker import ObedientTrainer
 from support.local import Local, alive, environment, until
 from synth_train.adapters.file_lock import try_lock
+from synth_train.adapters.in_memory.clock import ManualClock
 from synth_train.adapters.local import worker
 from synth_train.domain.model.errors import BackendRefused
 from synth_train.domain.model.hosting import JobFilter, WorkerId
@@ -128,6 +130,44 @@ def test_a_worker_that_is_started_beside_another_ends_at_once(local: Local) -> N
     finally:
         os.close(lock)
     assert not local.home.database.exists()
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let `worker.main` be called here, on a clock that does not wait."""
+    monkeypatch.setattr(worker, "SystemClock", ManualClock)
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_job_that_comes_while_the_last_worker_is_about_to_end_is_not_left_behind(
+    local: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    came: list[JobId] = []
+    release = worker._Lock.release
+
+    def somebody_submits_first(lock: worker._Lock) -> None:
+        if not came:
+            came.append(local.ask())  # finds the lock held, and leaves the job to its holder
+        release(lock)
+
+    monkeypatch.setattr(worker._Lock, "release", somebody_submits_first)
+    local.home.make()
+    assert worker.main([str(local.home.path)], trainer=ObedientTrainer) == 0
+    assert local.begun(came[0]) == [os.getpid()]
+    assert local.see(came[0]).phase is Phase.SUCCEEDED
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_worker_whose_database_refuses_ends_after_some_tries(local: Local, capfd: pytest.CaptureFixture[str]) -> None:
+    local.home.make()
+    local.home.database.write_text("no database, but long enough to have a header" * 10)
+    assert worker.main([str(local.home.path)]) == 1
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == worker.TRIES
+    assert lines[0].startswith(f"refused (1 of {worker.TRIES}): the database {local.home.database} cannot be used")
 
 
 # What goes wrong in training

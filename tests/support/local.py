@@ -77,10 +77,10 @@ class Local:
         until(lambda: any(point.step >= step for point in self.backend.points(Kind.RL, job_id)))
 
     def worker(self) -> int | None:
-        """The process that works, if one does."""
+        """The process that works, if another than this one does."""
         with suppress(FileNotFoundError, IndexError):
             pid = int(self.home.lock.read_text().split("_")[1])
-            return pid if alive(pid) else None
+            return pid if pid != os.getpid() and alive(pid) else None
         return None
 
     def stop(self) -> None:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import synth_train
 from synth_train.adapters.file_lock import try_lock
 from synth_train.adapters.local.home import LocalHome, keeping
 from synth_train.adapters.local.key_ring import KeyRing
@@ -121,7 +120,7 @@ class SubprocessExecutor(Executor):
         """That of this process, with paths that mean the same from another folder, and this very package."""
         environ = self._key_ring.handed_down()
         paths = [str(Path(path).absolute()) for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-        root = Path(synth_train.__file__).parent.parent
+        root = Path(__file__).parents[3]
         if root.name not in ("site-packages", "dist-packages"):
             paths = [str(root), *(path for path in paths if path != str(root))]
         if paths:
