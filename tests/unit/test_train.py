@@ -509,3 +509,25 @@ def test_a_bad_row_is_named_as_somebody_would_type_it(world: World, config: str,
     for path in ("train.jsonl", "cfg/train.jsonl"):
         world.datasets.write(path, b"{}\n")
     assert f"\n{shown}: messages: " in str(world.one(config).error)
+
+
+@pytest.mark.parametrize(
+    ("written", "option", "sent"),
+    [
+        ("tiny", None, "tiny"),
+        ("org/name", None, "org/name"),
+        ("./models/mine", None, "/work/cfg/models/mine"),
+        ("../mine", None, "/work/mine"),
+        ("tiny", "./mine", "/work/mine"),
+        ("/models/mine", None, "/models/mine"),
+    ],
+)
+@pytest.mark.parametrize(("config", "kind"), [("cfg/sft.toml", "sft"), ("cfg/rl.toml", "rl")])
+def test_a_model_folder_for_the_embedded_backend_is_looked_up_like_every_path(
+    world: World, config: str, kind: str, written: str, option: str | None, sent: str
+) -> None:
+    world.datasets.write("cfg/train.jsonl", ROW)
+    world.configs.files[config] = (SFT if kind == "sft" else RL).replace("Qwen/Qwen3-4B", written)
+    payload = world.one(config, dry_run=True, backend="local", model=option).payload
+    assert payload is not None
+    assert f'"{sent}"'.encode() in payload

@@ -199,7 +199,7 @@ class _Draft:
         """A name that must be a base model."""
         name = name.strip()
         if not self._choices.catalogue:
-            return name
+            return self._own_model(name, at)
         model = catalog.find(name)
         if model is None and catalog.base_of(name) is not None:
             remedy = "put it in source instead" if kind is Kind.RL else "SFT jobs start from a catalogue model"
@@ -215,7 +215,7 @@ class _Draft:
         """A name that may be a fine-tuned model of ours, or a base model."""
         name = name.strip()
         if not self._choices.catalogue:
-            return name
+            return self._own_model(name, at)
         base = catalog.base_of(name)
         if base is not None:
             self._allow(base, at, Kind.RL)
@@ -228,6 +228,17 @@ class _Draft:
         else:
             self._not_in_catalogue(name, at)
         return name
+
+    def _own_model(self, name: str, at: KeyPath | Place) -> str:
+        """A model for the embedded backend, a path made absolute: the worker that loads it runs elsewhere.
+
+        A path is told from an `org/name` by how it begins, and looked up like every path: from the TOML's directory,
+        or from the working directory if it was typed.
+        """
+        if not name.startswith(("./", "../", "~")):
+            return name
+        typed = isinstance(at, Place) or self._override_of(at) is not None
+        return str(self._datasets.locate(name, beside=None if typed else self._document.path.parent).tried[0])
 
     def _not_in_catalogue(self, name: str, at: KeyPath | Place) -> None:
         near = catalog.near(name)
