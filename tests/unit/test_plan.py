@@ -231,7 +231,7 @@ def test_further_models_can_be_made_experimental() -> None:
 
 
 def test_without_the_catalogue_any_model_will_do() -> None:
-    assert planned(SFT, model=" ./my-model ", catalogue=False).model == "./my-model"
+    assert planned(SFT, model=" ./my-model ", catalogue=False).model == "/work/my-model"
     plan = planned(RL, model="tiny", catalogue=False)
     assert (plan.model, plan.model_is_base) == ("tiny", False)
 
