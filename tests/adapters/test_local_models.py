@@ -105,13 +105,13 @@ def test_tiny_reads_and_writes_every_text(text: str) -> None:
 
 def test_the_chat_template_of_tiny_marks_what_the_assistant_says() -> None:
     tokenizer = tiny_tokenizer()
-    chat = [
+    chat: list[Any] = [
         *CHAT,
         {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "add", "arguments": {"a": 1}}}]},
         {"role": "tool", "content": "3"},
         {"role": "assistant", "content": "3."},
     ]
-    read = tokenizer.apply_chat_template(chat, tools=[TOOL], return_dict=True, return_assistant_tokens_mask=True)
+    read: Any = tokenizer.apply_chat_template(chat, tools=[TOOL], return_dict=True, return_assistant_tokens_mask=True)
     marked = [token for token, mark in zip(read["input_ids"], read["assistant_masks"], strict=True) if mark]
     assert tokenizer.decode(marked) == (
         'Hi.<|im_end|><tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call><|im_end|>3.<|im_end|>'
@@ -246,9 +246,9 @@ def test_qlora_is_refused_where_it_cannot_be_had() -> None:
 
 
 def test_an_adapter_is_as_its_table_says() -> None:
-    usual = lora_config(Lora())
+    usual: Any = lora_config(Lora())
     assert (usual.r, usual.lora_alpha, usual.lora_dropout, usual.target_modules) == (16, 32.0, 0.0, "all-linear")
-    own = lora_config(Lora(r=4, alpha=6.0, dropout=0.1, target_modules=["q_proj"]))
+    own: Any = lora_config(Lora(r=4, alpha=6.0, dropout=0.1, target_modules=["q_proj"]))
     assert (own.r, own.lora_alpha, own.lora_dropout, own.target_modules) == (4, 6.0, 0.1, {"q_proj"})
 
 
@@ -287,11 +287,10 @@ def test_an_adapter_of_tiny_brings_its_base_along(tmp_path: Path) -> None:
     loaded = tiny(Method.LORA)
     model = adapt(loaded, lora_config(Lora(r=2)), seed=1)
     touch_adapter(model)
+    expected = logits(model)
     save(model, loaded, tmp_path / "model", about(), merge=False)
-    assert torch.allclose(logits(AutoModelForCausalLM.from_pretrained(tmp_path / "model")), logits(model), atol=1e-5)
-    assert torch.allclose(
-        logits(AutoPeftModelForCausalLM.from_pretrained(tmp_path / "model")), logits(model), atol=1e-5
-    )
+    for kind in (AutoModelForCausalLM, AutoPeftModelForCausalLM):
+        assert torch.allclose(logits(kind.from_pretrained(tmp_path / "model")), expected, atol=1e-5)
     assert not (tmp_path / "model/README.md").exists()
 
 
@@ -303,7 +302,7 @@ def test_an_adapter_that_was_moved_with_its_base_is_loaded_and_merged(tmp_path: 
     save(model, loaded, tmp_path / "model", about(), merge=False)
     (tmp_path / "model").rename(tmp_path / "moved")
     again = load(Shelf().find(str(tmp_path / "moved")), CPU, Method.FULL)
-    assert not isinstance(again.model, PeftModel)
+    assert type(again.model) is type(loaded.model)
     assert torch.allclose(logits(again.model), expected, atol=1e-5)
     assert all(weight.requires_grad for weight in again.model.parameters())
 

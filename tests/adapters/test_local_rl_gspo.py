@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("trl", reason="the extra [local] is not installed")
 
 import torch
-from datasets import Dataset
 from torch import Tensor
-from trl import GRPOConfig, GRPOTrainer
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from synth_train.adapters.local.models import TINY, Method, Source, choose_hardware, load, tiny_model, tiny_tokenizer
 from synth_train.adapters.local.rl.gspo import (
@@ -25,6 +27,8 @@ from synth_train.adapters.local.rl.gspo import (
     objective,
     token_log_probs,
 )
+
+datasets: Any = importlib.import_module("datasets")  # has no types
 
 CPU = torch.device("cpu")
 CLIP = Clip(low=0.1, high=0.2)
@@ -141,7 +145,7 @@ def test_with_a_reference_the_divergence_from_it_adds_to_the_loss() -> None:
 
 
 def test_padding_changes_no_log_probability() -> None:
-    model = tiny_model().eval()
+    model = tiny_model()
     one = Sequences(prompt=[5, 6, 7], completion=[8, 9], old=[0.0, 0.0], temperature=1.3, advantage=1.0)
     long = Sequences(
         prompt=list(range(20)), completion=list(range(30, 50)), old=[0.0] * 20, temperature=0.7, advantage=1.0
@@ -150,6 +154,10 @@ def test_padding_changes_no_log_probability() -> None:
         alone = token_log_probs(model, batch_of([one], pad=256, device=CPU))
         beside = token_log_probs(model, batch_of([one, long], pad=256, device=CPU))
     assert beside[0, :2].tolist() == pytest.approx(alone[0].tolist(), abs=1e-5)
+
+
+def no_reward(completions: list[str], **_: Any) -> list[float | None]:
+    return [None for _ in completions]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -185,11 +193,11 @@ def test_loss_and_gradient_are_those_of_trl(tmp_path: Path, beta: float) -> None
     )
     outcome.loss.backward()  # type: ignore[no-untyped-call]
 
-    trainer = GRPOTrainer(
+    trainer: Any = GRPOTrainer(
         model=theirs,
         processing_class=tiny_tokenizer(),
-        reward_funcs=lambda completions, **_: [0.0] * len(completions),
-        train_dataset=Dataset.from_dict({"prompt": ["a"] * 4}),
+        reward_funcs=no_reward,
+        train_dataset=datasets.Dataset.from_dict({"prompt": ["a"] * 4}),
         args=GRPOConfig(
             output_dir=str(tmp_path),
             importance_sampling_level="sequence",

@@ -37,7 +37,7 @@ def model() -> PreTrainedModel:
     model = tiny_model()
     with torch.no_grad():
         model.get_parameter("model.norm.weight").mul_(8)
-    return model.eval()
+    return model
 
 
 def ask(seed: int, prompt: Sequence[int] = (72, 105), **how: object) -> Ask:
@@ -53,7 +53,8 @@ def answers(
 def distribution(model: PreTrainedModel, prompt: Sequence[int]) -> torch.Tensor:
     """Logits of the token after `prompt`."""
     with torch.no_grad():
-        return model(input_ids=torch.tensor([[*prompt]])).logits[0, -1]
+        logits: torch.Tensor = model(input_ids=torch.tensor([[*prompt]])).logits
+    return logits[0, -1]
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6, 1.7])
@@ -154,14 +155,14 @@ def test_a_stop_text_ends_an_answer_and_is_left_out_of_its_text(model: PreTraine
 
 
 def test_an_adapter_is_sampled_with(hardware: Hardware) -> None:
-    base = tiny_model().eval()
+    base = tiny_model()
     before = answers(base, hardware, ask(1, temperature=0))[0]
     adapted = get_peft_model(base, LoraConfig(task_type="CAUSAL_LM", r=4, target_modules="all-linear"))
     with torch.no_grad():
         for name, weight in adapted.named_parameters():
             if "lora_B" in name:
                 weight.fill_(0.05)
-    assert sample(adapted.eval(), TOKENIZER, frozenset(), hardware, [ask(1, temperature=0)])[0].tokens != before.tokens
+    assert sample(adapted, TOKENIZER, frozenset(), hardware, [ask(1, temperature=0)])[0].tokens != before.tokens
 
 
 def test_sampling_ends_at_once_when_it_is_to_stop(model: PreTrainedModel, hardware: Hardware) -> None:

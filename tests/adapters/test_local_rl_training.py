@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import socket
@@ -141,7 +142,7 @@ def test_held_out_seeds_are_evaluated_every_so_often_and_at_the_end(learnt: RlRu
 def test_transformers_loads_the_model_and_it_answers_in_brackets(learnt: RlRun) -> None:
     model = AutoModelForCausalLM.from_pretrained(learnt.folder.model)
     tokenizer = AutoTokenizer.from_pretrained(learnt.folder.model)
-    prompt = tokenizer.apply_chat_template(
+    prompt: Any = tokenizer.apply_chat_template(
         [user("Hi")], add_generation_prompt=True, return_tensors="pt", return_dict=False
     )
     torch.manual_seed(0)
@@ -160,9 +161,8 @@ def test_what_the_model_was_made_of_lies_beside_it(learnt: RlRun) -> None:
 
 
 def test_tensorboard_finds_the_curves(learnt: RlRun) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    read = EventAccumulator(str(learnt.folder.path / "tensorboard"), size_guidance={"histograms": 0})
+    events: Any = importlib.import_module("tensorboard.backend.event_processing.event_accumulator")  # has no types
+    read = events.EventAccumulator(str(learnt.folder.path / "tensorboard"), size_guidance={"histograms": 0})
     read.Reload()
     curve = {point.step: point.value for point in read.Scalars("train/reward_mean")}
     assert curve == pytest.approx(learnt.curve("train.reward_mean"))
@@ -303,6 +303,46 @@ def test_reports_over_several_iterations_hold_means_and_sums(tmp_path: Path) -> 
     assert [step.step for step in some.steps] == [2, 3]
     assert some.curve("train.reward_mean")[2] == pytest.approx((rewards[1] + rewards[2]) / 2, abs=1e-3)
     assert some.curve("rollout.failed")[2] == failed[1] + failed[2]
+
+
+def test_new_weights_are_sampled_with_only_after_a_sync(tmp_path: Path) -> None:
+    def rewards(name: str, learning_rate: float, interval: int) -> dict[int, float]:
+        more = {"learning_rate": learning_rate, "weight_sync_interval": interval, "iterations_per_epoch": 4}
+        workshop = RlWorkshop(tmp_path / name)
+        with TaskAppServer(vowels) as app:
+            run = workshop.train(workshop.task(app.url, config(training={**SHORT["training"], **more})))
+        return run.curve("train.reward_mean")
+
+    still, every, second = rewards("still", 1e-9, 1), rewards("every", 1e-2, 1), rewards("second", 1e-2, 2)
+    assert every[2] != still[2]
+    assert second[2] == pytest.approx(still[2])
+    assert second[3] != still[3]
+
+
+@pytest.mark.parametrize("local", [{"max_batch_tokens": 40}, {}])
+def test_how_an_update_is_cut_into_passes_does_not_change_it(tmp_path: Path, local: dict[str, Any]) -> None:
+    def norms(name: str, more: dict[str, Any]) -> dict[int, float]:
+        workshop = RlWorkshop(tmp_path / name)
+        with TaskAppServer(vowels) as app:
+            return workshop.train(workshop.task(app.url, config(**more))).curve("train.grad_norm")
+
+    passes = {"training": {**SHORT["training"], "gradient_accumulation_steps": 3}, "local": {**local, "minibatches": 2}}
+    assert norms("cut", passes) == pytest.approx(norms("whole", {"local": {"minibatches": 2}}), rel=1e-3)
+
+
+@pytest.mark.parametrize("mode", ["full", "lora"])
+def test_half_precision_and_a_reference_go_with_either_way_of_training(workshop: RlWorkshop, mode: str) -> None:
+    more = config(
+        model={"trainer_mode": mode},
+        reference={"placement": "shared"},
+        local={"dtype": "bfloat16", "kl_weight": 0.1},
+        training={**SHORT["training"], "learning_rate": 1e-3},
+    )
+    with TaskAppServer(vowels) as app:
+        run = workshop.train(workshop.task(app.url, more))
+    kl = run.curve("train.kl")
+    assert 0 <= kl[1] < kl[3] < 1
+    assert AutoModelForCausalLM.from_pretrained(run.folder.model) is not None
 
 
 def test_a_killed_job_goes_on_from_its_last_complete_checkpoint_to_the_same_curve(tmp_path: Path) -> None:

@@ -79,13 +79,17 @@ class NoReply(Exception):
 class Session:
     """Requests to one service, over connections that are kept. Safe to use from several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, at_once: int = 10) -> None:
+        """
+        Args:
+            at_once: how many connections are worth keeping.
+        """
         self._requests = _Requests()
         self._requests.trust_env = False
         self._requests.cookies.set_policy(DefaultCookiePolicy(allowed_domains=()))
         self._requests.headers["User-Agent"] = f"synth-train/{_version()}"
         for scheme in ("http://", "https://"):
-            self._requests.mount(scheme, _Adapter())
+            self._requests.mount(scheme, _Adapter(at_once))
 
     def get(self, url: str, headers: Mapping[str, str], *, within: float, redirects: int) -> Reply:
         """GET, following at most so many redirects, all of them on the origin of `url`, in `within` seconds in all.
@@ -175,8 +179,8 @@ class _Requests(requests.Session):
 class _Adapter(HTTPAdapter):
     """Sends in blocks that are worth their system call, and never sends anything twice."""
 
-    def __init__(self) -> None:
-        super().__init__(max_retries=0)
+    def __init__(self, at_once: int) -> None:
+        super().__init__(max_retries=0, pool_maxsize=at_once)
 
     def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **options: object) -> None:
         super().init_poolmanager(connections, maxsize, block, blocksize=BLOCK, **options)

@@ -74,9 +74,7 @@ class Policy:
             self._sampler = copy.deepcopy(self.model, shared)
             self._sampler.eval()
         self._trained = [weight for weight in self.model.parameters() if weight.requires_grad]
-        self._optimiser = torch.optim.AdamW(
-            self._trained, lr=settings.learning_rate, betas=BETAS, weight_decay=0.0, foreach=True
-        )
+        self._optimiser = torch.optim.AdamW(self._trained, lr=settings.learning_rate, betas=BETAS, weight_decay=0.0)
         self.context = min(settings.context or _reads(self.loaded), _reads(self.loaded))
         self.warnings = tuple(_warnings(settings, self.loaded))
         """What does not go well together with this model."""

@@ -44,17 +44,25 @@ class TaskApp:
     """A task app, and the key that opens it. Safe to use from several threads."""
 
     def __init__(
-        self, url: str, keys: TaskAppKeys, *, timeout: float, stop: Stop, first_wait: float = FIRST_WAIT
+        self,
+        url: str,
+        keys: TaskAppKeys,
+        *,
+        timeout: float,
+        stop: Stop,
+        at_once: int = 1,
+        first_wait: float = FIRST_WAIT,
     ) -> None:
         """
         Args:
             url: without a slash at its end.
             timeout: seconds that one rollout may take.
+            at_once: how many are asked for at the same time.
             first_wait: see `FIRST_WAIT`.
         """
         self._url, self._keys, self._timeout, self._stop = url, keys, timeout, stop
         self._first_wait = first_wait
-        self._session = Session()
+        self._session = Session(at_once=at_once)
 
     def check(self) -> None:
         """Probe the app, as the client does (wire-contract §2.3). One that may be starting up is given some seconds.

@@ -26,7 +26,6 @@ from synth_train.adapters.local.rl.task_app import TaskApp
 from synth_train.adapters.local.tensorboard import TensorBoard
 from synth_train.adapters.local.trainers import Bench
 from synth_train.domain.model.hosting import Job, Note, Step, Task, TrainingFailed
-from synth_train.domain.model.task_app import TaskAppKeys
 
 CHECKPOINT_AFTER = 60.0
 """Seconds of work after which a checkpoint is due, unless the config counts iterations."""
@@ -59,7 +58,13 @@ class Training:
         settings = settings_of(self._job.order)
         self._warn(settings.warnings)
         _check_reach(settings)
-        app = TaskApp(settings.task_url, self._keys(), timeout=settings.rollout_timeout, stop=self._stop)
+        app = TaskApp(
+            settings.task_url,
+            self._bench.keys(self._job),
+            timeout=settings.rollout_timeout,
+            stop=self._stop,
+            at_once=settings.at_once,
+        )
         app.check()
         try:
             self._train(settings, app)
@@ -112,9 +117,6 @@ class Training:
             metrics=dict(last),
         )
         save(policy.model, policy.loaded, self._folder.model, about, merge=settings.merge)
-
-    def _keys(self) -> TaskAppKeys:
-        return self._bench.keys(self._job)
 
     def _warn(self, warnings: Sequence[str]) -> None:
         for warning in warnings:
