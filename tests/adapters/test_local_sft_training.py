@@ -171,12 +171,13 @@ def test_an_adapter_is_saved_that_loads_on_its_base(workshop: Workshop) -> None:
 
 
 def test_an_adapter_is_merged_on_request(workshop: Workshop) -> None:
-    run = workshop.train(
-        workshop.task(chats(8), config={"training": {"mode": "lora"}, **local(merge=True)}, batch_size=4)
-    )
-    model = AutoModelForCausalLM.from_pretrained(run.folder.model)
-    assert not any("lora" in name for name, _ in model.named_parameters())
-    assert (run.folder.model / "adapter" / "adapter_config.json").is_file()
+    config = {"training": {"mode": "lora"}, "local": {"merge": True}}
+    run = workshop.train(workshop.task(chats(8), config=config, batch_size=4, learning_rate=1e-2))
+    merged = AutoModelForCausalLM.from_pretrained(run.folder.model)
+    assert not any("lora" in name for name, _ in merged.named_parameters())
+    adapted = AutoPeftModelForCausalLM.from_pretrained(run.folder.model / "adapter")
+    ids = torch.arange(20)[None]
+    assert torch.allclose(merged(ids).logits, adapted(ids).logits, atol=1e-4)
 
 
 def test_what_a_job_has_made_is_the_base_of_the_next(workshop: Workshop) -> None:
@@ -186,6 +187,24 @@ def test_what_a_job_has_made_is_the_base_of_the_next(workshop: Workshop) -> None
     )
     assert second.losses[1] < 0.3 * first.losses[1]
     assert second.provenance["base"]["name"] == "ft:tiny:job_1"
+
+
+def test_an_adapter_is_the_base_of_another_and_that_of_a_whole_model(workshop: Workshop) -> None:
+    lora = {"training": {"mode": "lora"}}
+    first, second, third = (
+        workshop.train(
+            workshop.task(chats(8), job=job, model=model, config=config, batch_size=8, steps=steps, learning_rate=rate)
+        )
+        for job, model, config, steps, rate in (
+            ("job_1", "tiny", lora, 10, 2e-2),
+            ("job_2", "ft:tiny:job_1", lora, 10, 2e-2),
+            ("job_3", "ft:tiny:job_2", {}, 1, 1e-9),
+        )
+    )
+    assert first.losses[1] > first.losses[10] + 0.1
+    assert second.losses[1] == pytest.approx(first.losses[10], abs=0.1)
+    assert third.losses[1] == pytest.approx(second.losses[10], abs=0.1)
+    AutoPeftModelForCausalLM.from_pretrained(second.folder.model)
 
 
 def test_the_best_weights_are_the_result_when_that_was_asked_for(workshop: Workshop) -> None:

@@ -290,11 +290,12 @@ def _read(
     adapter = folder / "adapter_config.json"
     if not adapter.exists():
         return AutoModelForCausalLM.from_pretrained(folder, **options), tokenizer
-    base = folder / BASE
-    if not base.is_dir():
-        base = Path(json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"])
+    base: Path | str = folder / BASE
+    if not (folder / BASE).is_dir():
+        base = str(json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"])
     model = AutoModelForCausalLM.from_pretrained(base, dtype=options["dtype"])
-    return PeftModel.from_pretrained(model, folder).merge_and_unload(), tokenizer
+    merged = cast(PreTrainedModel, PeftModel.from_pretrained(model, folder).merge_and_unload())
+    return merged.requires_grad_(True), tokenizer  # peft has frozen them
 
 
 def _without_quantization(model: PreTrainedModel) -> PreTrainedModel:
@@ -302,6 +303,7 @@ def _without_quantization(model: PreTrainedModel) -> PreTrainedModel:
     config = type(model.config)(
         **{name: value for name, value in model.config.to_dict().items() if name != "quantization_config"}
     )
+    config.name_or_path = ""  # it is nowhere in this form, and peft asks the hub for what has a name
     plain: PreTrainedModel = _causal_lm.from_config(config, dtype=model.dtype)
     plain.load_state_dict(model.state_dict())
     return plain
@@ -381,9 +383,10 @@ def save(
 ) -> None:
     """Save what was trained as a folder that `transformers` loads, whole or not at all.
 
-    A full model is saved as such. An adapter is saved as one, with the path or id of its base; `tiny` has neither, so
-    it lies in `base/`. With `merge` the folder holds the merged model, and the adapter is in `adapter/`. Merging
-    changes `model`: nothing is trained after it.
+    A full model is saved as such. An adapter is saved as one, with the path or id of its base; a base that peft does
+    not load from there (`tiny`, one in GGUF, another adapter on its own base) is saved with it, in `base/`. With
+    `merge` the folder holds the merged model, and the adapter is in `adapter/`. Nothing is trained after it: `model`
+    is taken apart.
 
     Raises:
         TrainingFailed: it cannot be written.
@@ -391,15 +394,21 @@ def save(
     with _written(folder), whole(folder) as aside:
         if isinstance(model, PeftModel):
             at = aside / ADAPTER if merge else aside
-            model.save_pretrained(str(at))
+            brings_base = not _is_plain(loaded.source)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # it looks for the base's config where there may be none
+                model.save_pretrained(str(at))
             (at / "README.md").unlink(missing_ok=True)  # a form that nobody has filled in
-            _name_base(at / "adapter_config.json", loaded.source, folder / at.relative_to(aside))
-            if loaded.source.folder is None:
-                tiny_model().save_pretrained(at / BASE)
+            _name_base(at / "adapter_config.json", loaded.source, folder / at.relative_to(aside), brings_base)
+            merged = model
+            if brings_base:
+                base = cast(PreTrainedModel, model.unload())
+                base.save_pretrained(at / BASE)
                 loaded.tokenizer.save_pretrained(at / BASE)
+                if merge:
+                    merged = PeftModel.from_pretrained(base, str(at))
             if merge:
-                merged = cast(PreTrainedModel, model.merge_and_unload())
-                merged.save_pretrained(aside)
+                cast(PreTrainedModel, merged.merge_and_unload()).save_pretrained(aside)
         else:
             model.save_pretrained(aside)
         loaded.tokenizer.save_pretrained(aside)
@@ -416,12 +425,18 @@ def _written(folder: Path) -> Iterator[None]:
         raise TrainingFailed(f"the model cannot be saved in {folder}: {what}") from error
 
 
-def _name_base(file: Path, source: Source, adapter: Path) -> None:
+def _is_plain(source: Source) -> bool:
+    """Whether transformers loads the model from where it is, as it is."""
+    return source.folder is not None and source.gguf is None and not (source.folder / "adapter_config.json").exists()
+
+
+def _name_base(file: Path, source: Source, adapter: Path, brings_base: bool) -> None:
     """Say in an adapter's config, which will be in the folder `adapter`, where its base is."""
-    base = adapter.absolute() / BASE if source.folder is None else source.folder.absolute()
+    base = adapter.absolute() / BASE if brings_base or source.folder is None else source.folder.absolute()
     config = json.loads(file.read_text(encoding="utf-8"))
-    config["base_model_name_or_path"] = source.name if source.revision else str(base)
-    config["revision"] = source.revision
+    from_hub = source.revision is not None and not brings_base
+    config["base_model_name_or_path"] = source.name if from_hub else str(base)
+    config["revision"] = source.revision if from_hub else None
     file.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
