@@ -16,6 +16,8 @@ import pytest
 
 pytest.importorskip("trl", reason="the extra [local] is not installed")
 
+from trl.chat_template_utils import qwen3_5_nothink_chat_template
+
 from support.task_apps import post, user
 from synth_train.adapters.local.models import tiny_tokenizer
 from synth_train.adapters.local.rl.chat import Chat
@@ -147,6 +149,26 @@ def test_tools_are_shown_and_calls_read(stand: Stand) -> None:
     assert call["function"] == {"name": "submit", "arguments": '{"answer": "7"}'}
 
 
+def test_calls_are_read_in_the_format_of_the_models_family() -> None:
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = qwen3_5_nothink_chat_template
+    chat = Chat(tokenizer, name="coder", defaults=DEFAULTS, context=4000)
+    wanted = chat.read(json.dumps({"messages": [user("3 + 4?")], "tools": [SUBMIT]}).encode())
+    text = "<tool_call>\n<function=submit>\n<parameter=answer>\n7\n</parameter>\n</function>\n</tool_call><|im_end|>"
+    tokens = tuple(tokenizer(text)["input_ids"])
+    answer = Answer(tokens=tokens, log_probs=(0.0,) * len(tokens), text=text, finish="stop")
+    (call,) = chat.reply(wanted, answer, "1")["choices"][0]["message"]["tool_calls"]
+    assert call["function"] == {"name": "submit", "arguments": '{"answer": "7"}'}
+
+
+def test_tools_that_the_chat_template_has_no_place_for_are_asked_in_vain() -> None:
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}"
+    chat = Chat(tokenizer, name="old", defaults=DEFAULTS, context=4000)
+    wanted = chat.read(json.dumps({"messages": [user("3 + 4?")], "tools": [SUBMIT]}).encode())
+    assert wanted.unheeded == ("tools (the model's chat template has no place for them)",)
+
+
 def test_several_calls_have_ids_of_their_own_and_leave_no_content(stand: Stand) -> None:
     stand.policy.text = '<tool_call>{"name": "a", "arguments": {}}</tool_call>\n<tool_call>{"name": "b"}</tool_call>'
     message = stand.ask(tools=[SUBMIT])["choices"][0]["message"]
@@ -193,12 +215,14 @@ def test_the_history_may_hold_calls_results_parts_and_developers(stand: Stand) -
         {"role": "user", "content": [{"type": "text", "text": "3 +"}, {"type": "text", "text": " 4?"}]},
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c", "content": "right"},
+        {"role": "assistant", "tool_calls": [{"function": {"name": "submit", "arguments": "{no json"}}]},
     )
     read = TOKENIZER.decode(list(stand.policy.asked[0].prompt))
     assert "<|im_start|>system\nBe brief.<|im_end|>" in read
     assert "3 + 4?" in read
     assert '<tool_call>\n{"name": "submit", "arguments": {"answer": 7}}\n</tool_call>' in read
     assert "<tool_response>\nright\n</tool_response>" in read
+    assert '"arguments": {no json}' in read
 
 
 def test_log_probabilities_come_along_when_asked_for(stand: Stand) -> None:
@@ -327,6 +351,20 @@ def test_an_answer_that_comes_after_its_rollout_is_over_is_not_kept(stand: Stand
     late.join(10)
     stand.ledger.open("r1", 7)
     assert stand.ledger.close("r1") == []
+
+
+def test_when_sampling_fails_who_waits_is_told_and_the_trainer_finds_out(stand: Stand) -> None:
+    def gate() -> None:
+        raise MemoryError("no room")
+
+    policy = Policy(gate=gate)
+    sampler = Sampler(policy, under_way=lambda: 1)
+    server = PolicyServer(Chat(TOKENIZER, name="tiny", defaults=DEFAULTS, context=2000), sampler, stand.ledger)
+    status, message = stand.refusal({"messages": [user("Hi")]}, inference_url(server.base, "r1"))
+    assert (status, message) == (500, "sampling failed (MemoryError)")
+    assert isinstance(sampler.failure, MemoryError)
+    sampler.stop()
+    server.stop()
 
 
 def test_when_sampling_stops_who_waits_is_told(stand: Stand) -> None:

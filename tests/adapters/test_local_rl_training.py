@@ -9,8 +9,9 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,6 +22,14 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from support.rl_jobs import RlRun, RlWorkshop
 from support.task_apps import Ask, TaskAppServer, brackets, two_turns, user
+from synth_train.adapters.local.background import Stop
+from synth_train.adapters.local.checkpoints import Checkpoints
+from synth_train.adapters.local.rl.policy import Policy
+from synth_train.adapters.local.rl.rollouts import Failure, Rollout, Wish, side_by_side
+from synth_train.adapters.local.rl.sampler import Answer, Sampler, Sampling
+from synth_train.adapters.local.rl.sampler import Ask as Request
+from synth_train.adapters.local.rl.settings import settings_of
+from synth_train.adapters.local.rl.training import Loop
 from synth_train.domain.model.hosting import Note, Step, TrainingFailed
 
 # peft asks transformers for what transformers has renamed.
@@ -173,6 +182,24 @@ def test_no_checkpoint_is_left_of_a_job_that_is_done(learnt: RlRun) -> None:
     assert not learnt.folder.checkpoints.exists()
 
 
+def test_what_a_rollout_raises_by_mistake_comes_out_and_no_other_is_begun() -> None:
+    begun: list[int] = []
+
+    def task(number: int) -> int:
+        begun.append(number)
+        if number == 1:
+            raise ZeroDivisionError
+        return number
+
+    def bound(number: int) -> Callable[[], int]:
+        return lambda: task(number)
+
+    with pytest.raises(ZeroDivisionError):
+        side_by_side([bound(number) for number in range(5)], 1, Stop())
+    assert begun == [0, 1]
+    assert side_by_side([bound(number) for number in (3, 2)], 2, Stop()) == [3, 2]
+
+
 def test_the_same_seed_gives_the_same_curve_with_one_rollout_in_flight(tmp_path: Path) -> None:
     one_by_one = config(rollout={"max_concurrent_rollouts": 1, **SHORT["rollout"]})
 
@@ -235,6 +262,60 @@ def test_failed_rollouts_are_left_out_and_told(workshop: RlWorkshop) -> None:
     assert "422: no such seed (3 of 6)" in message
 
 
+def test_a_rollout_that_is_tried_again_is_another_one(workshop: RlWorkshop) -> None:
+    def first_try_fails(request: dict[str, Any]) -> tuple[int, dict[str, Any]] | None:
+        return (503, {"detail": "busy"}) if request["run_id"].endswith("-1") else None
+
+    few = config(training={"iterations_per_epoch": 1, "batch_size": 1, "group_size": 2})
+    with TaskAppServer(vowels, trouble=first_try_fails) as app:
+        run = workshop.train(workshop.task(app.url, few))
+        assert len({request["run_id"] for request in app.requests}) == 4
+    assert run.curve("rollout.failed") == {1: 0.0}
+    assert run.curve("rollout.turns") == {1: 1.0}
+
+
+def test_an_evaluation_that_fails_costs_its_point_and_not_the_job(workshop: RlWorkshop) -> None:
+    more = config(evaluation={"every_n_iters": 3, "seeds": [500]})
+    with TaskAppServer(vowels, trouble=failing(500)) as app:
+        run = workshop.train(workshop.task(app.url, more))
+    assert run.curve("eval.reward_mean") == {}
+    assert run.notes("rollouts.failed")[0].message.startswith("Evaluation: rollouts failed: ")
+
+
+@pytest.mark.filterwarnings("ignore:.*overflow:RuntimeWarning")
+def test_a_loss_that_is_no_number_any_more_ends_the_job_in_words(workshop: RlWorkshop) -> None:
+    with TaskAppServer(vowels) as app, pytest.raises(TrainingFailed, match=r"no number any more: lower training\.lear"):
+        workshop.train(workshop.task(app.url, config(training={**SHORT["training"], "learning_rate": 1e30})))
+
+
+def test_what_breaks_in_sampling_breaks_the_job_and_not_only_its_rollouts(workshop: RlWorkshop) -> None:
+    def broken(asks: Sequence[Request]) -> list[Answer]:
+        raise torch.OutOfMemoryError
+
+    def play(wishes: Sequence[Wish]) -> list[Rollout | Failure]:
+        with pytest.raises(torch.OutOfMemoryError):
+            sampler.ask(Request(prompt=(1,), sampling=Sampling(), seed=1))
+        return [Failure(seed=wish.seed, reason="the policy answered 500") for wish in wishes]
+
+    task = workshop.task("http://127.0.0.1:9", SHORT)
+    sampler = Sampler(broken, under_way=lambda: 1)
+    loop = Loop(
+        settings=settings_of(task.job.order),
+        job=task.job,
+        policy=cast(Policy, None),  # there is no update
+        sampler=sampler,
+        play=play,
+        unheeded=tuple,
+        checkpoints=Checkpoints(workshop.folder(task.job).checkpoints),
+        folder=workshop.folder(task.job),
+        say=lambda happening: None,
+        stop=Stop(),
+    )
+    with pytest.raises(torch.OutOfMemoryError):
+        loop.run()
+    sampler.stop()
+
+
 def test_a_job_of_which_no_rollout_works_fails_and_says_why(workshop: RlWorkshop) -> None:
     with (
         TaskAppServer(vowels, trouble=failing(2, 3)) as app,
@@ -278,6 +359,21 @@ def test_a_policy_url_is_what_the_app_gets_and_one_that_leads_nowhere_is_a_warni
             workshop.train(task)
         sent = app.requests[0]["policy"]["config"]["inference_url"]
         assert sent.startswith(f"{elsewhere.url}/tunnel/v1/chat/completions?cid=")
+
+
+def test_a_policy_url_that_leads_here_is_used_without_a_word(workshop: RlWorkshop) -> None:
+    url = f"http://localhost:{free_port()}"
+    with TaskAppServer(vowels) as app:
+        run = workshop.train(workshop.task(app.url, config(local={"policy_url": url})))
+        assert app.requests[0]["policy"]["config"]["inference_url"].startswith(f"{url}/v1/chat/completions?cid=")
+    assert run.warnings == []
+    assert len(run.steps) == 3
+
+
+def test_a_context_longer_than_the_model_reads_is_a_warning(workshop: RlWorkshop) -> None:
+    with TaskAppServer(vowels) as app:
+        run = workshop.train(workshop.task(app.url, config(vllm={"max_model_len": 100_000})))
+    assert run.warnings == ["vllm.max_model_len is 100000, but tiny reads 4096 tokens"]
 
 
 def test_what_has_no_effect_is_said_once(workshop: RlWorkshop) -> None:

@@ -61,8 +61,8 @@ class Wanted:
     prompt: tuple[int, ...]
     sampling: Sampling
     model: str
-    tools: bool
-    """Whether calls are to be looked for in the answer."""
+    tools: list[Json] | None
+    """Those that the answer may call; None when calls are not to be looked for."""
     log_probs: bool
     """Whether the answer is to hold them."""
     unheeded: tuple[str, ...]
@@ -107,7 +107,7 @@ class Chat:
             prompt=tuple(prompt),
             sampling=self._sampling(body, room),
             model=body.model or self._name,
-            tools=tools is not None,
+            tools=tools,
             log_probs=bool(body.logprobs),
             unheeded=tuple(self._unheeded(body, given, tools)),
         )
@@ -115,7 +115,7 @@ class Chat:
     def reply(self, wanted: Wanted, answer: Answer, cid: str) -> Json:
         """The body of the response."""
         message: Json = {"role": "assistant", "content": answer.text}
-        calls = self._calls(answer) if wanted.tools else None
+        calls = self._calls(wanted, answer) if wanted.tools else None
         if calls is not None:
             content, found = calls
             message = {"role": "assistant", "content": content or None, "tool_calls": found}
@@ -171,23 +171,14 @@ class Chat:
             found.append("tool_choice (the policy is shown the tools; whether it calls one is for it to learn)")
         return found
 
-    def _calls(self, answer: Answer) -> tuple[str, list[Json]] | None:
+    def _calls(self, wanted: Wanted, answer: Answer) -> tuple[str, list[Json]] | None:
         """What an answer says beside its calls, and the calls; None when it has none that can be read."""
-        found = [_call(match.group(1)) for match in _CALL.finditer(answer.text)]
-        if found:
-            if None in found:
-                return None
-            content = _CALL.sub("", answer.text).strip()
-            calls = [call for call in found if call is not None]
-        elif self._parser is not None:
-            parsed = parse_response(self._parser, list(answer.tokens))
+        content, calls = _marked(answer.text)
+        if not calls and self._parser is not None:
+            parsed = parse_response(self._parser, list(answer.tokens), list(wanted.prompt), cast(Any, wanted.tools))
             content = str(parsed.get("content") or "").strip()
-            calls = [
-                (call["function"]["name"], json.dumps(call["function"].get("arguments", {})))
-                for call in parsed.get("tool_calls") or []
-            ]
-        else:
-            return None
+            found = [call["function"] for call in parsed.get("tool_calls") or []]
+            calls = [(function["name"], json.dumps(function.get("arguments", {}))) for function in found]
         made = [
             {"id": f"call_{index}", "type": "function", "function": {"name": name, "arguments": arguments}}
             for index, (name, arguments) in enumerate(calls)
@@ -212,6 +203,14 @@ def _parser_of(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase | 
         return add_response_schema(copy.deepcopy(tokenizer))
     except ValueError:
         return None
+
+
+def _marked(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """Calls between `<tool_call>` marks, as Qwen and many others write them, and what stands beside them. No calls unless
+    all of them can be read."""
+    found = [_call(match.group(1)) for match in _CALL.finditer(text)]
+    calls = [call for call in found if call is not None]
+    return (_CALL.sub("", text).strip(), calls) if len(calls) == len(found) else (text, [])
 
 
 def _call(text: str) -> tuple[str, str] | None:

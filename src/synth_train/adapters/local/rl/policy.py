@@ -94,12 +94,6 @@ class Policy:
                 stopping=lambda: stop.asked,
             )
 
-    def log_probs(self, sequences: Sequence[Sequences]) -> Tensor:
-        """Log-probabilities of the tokens, (rows, longest completion), with the weights that are trained."""
-        self.model.eval()
-        with torch.no_grad(), self._hardware.autocast():
-            return token_log_probs(self.model, self._batch(sequences))
-
     def learn(self, rollouts: Sequence[Sequence[Sequences]], iteration: int, stop: Stop) -> Update:
         """One update: a pass over the rollouts of an iteration, in minibatches, with an optimiser step for each.
 

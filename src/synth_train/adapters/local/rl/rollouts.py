@@ -8,11 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 from synth_train.adapters.local.background import Stop
 from synth_train.adapters.local.rl.server import Ledger, Turn, inference_url
 from synth_train.adapters.local.rl.settings import Json, Settings
 from synth_train.adapters.local.rl.task_app import RolloutFailed, TaskApp
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +71,7 @@ class Stage:
         Raises:
             Stopped: it was asked to stop. Rollouts under way are left to themselves.
         """
-        return _side_by_side([_bind(self._played, wish) for wish in wishes], self._settings.at_once, self._stop)
+        return side_by_side([_bind(self._played, wish) for wish in wishes], self._settings.at_once, self._stop)
 
     def _played(self, wish: Wish) -> Rollout | Failure:
         began = time.monotonic()
@@ -132,11 +135,14 @@ def _bind(play: Callable[[Wish], Rollout | Failure], wish: Wish) -> Callable[[],
     return lambda: play(wish)
 
 
-def _side_by_side(
-    tasks: Sequence[Callable[[], Rollout | Failure]], at_once: int, stop: Stop
-) -> list[Rollout | Failure]:
-    """The results of `tasks`, in their order. Threads that are still at work when it is left end by themselves."""
-    results: dict[int, Rollout | Failure] = {}
+def side_by_side(tasks: Sequence[Callable[[], T]], at_once: int, stop: Stop) -> list[T]:
+    """The results of `tasks`, in their order. Threads that are still at work when it is left end by themselves.
+
+    Raises:
+        Stopped: it was asked to stop.
+        Whatever a task raises; no other is begun after it.
+    """
+    results: dict[int, T] = {}
     raised: list[BaseException] = []
     todo = iter(enumerate(tasks))
     lock = threading.Lock()
