@@ -16,6 +16,7 @@ from peft import AutoPeftModelForCausalLM, PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.chat_template_utils import is_chat_template_prefix_preserving, supports_tool_calling
 
+from synth_train.adapters.local import models
 from synth_train.adapters.local.models import (
     TINY,
     Hardware,
@@ -154,11 +155,16 @@ def test_what_is_no_type_is_refused() -> None:
         choose_hardware("cpu", "int4")
 
 
-def test_the_number_of_threads_is_as_set() -> None:
+def test_the_number_of_threads_is_as_set_and_else_leaves_a_core_to_others() -> None:
     before = torch.get_num_threads()
-    choose_hardware("cpu", threads=1)
-    assert torch.get_num_threads() == 1
-    torch.set_num_threads(before)
+    try:
+        choose_hardware("cpu", threads=3)
+        assert torch.get_num_threads() == 3
+        for _ in range(2):
+            choose_hardware("cpu")
+            assert torch.get_num_threads() == max(1, models._THREADS - 1)
+    finally:
+        torch.set_num_threads(before)
 
 
 # Finding

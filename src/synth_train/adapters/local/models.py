@@ -56,6 +56,9 @@ _DTYPES = {
     "float16": torch.float16,
     "fp16": torch.float16,
 }
+_THREADS = torch.get_num_threads()
+"""What torch takes when nobody says a number: one for each core, or what `OMP_NUM_THREADS` says."""
+
 # Their own methods have no types.
 _causal_lm: Any = AutoModelForCausalLM
 _fast_tokenizer: Any = PreTrainedTokenizerFast
@@ -103,7 +106,8 @@ def choose_hardware(device: str | None = None, dtype: str | None = None, threads
             the best there is comes instead.
         dtype: `float32`, `bfloat16` or `float16` (`fp32`, `bf16`, `fp16`); None for bfloat16 on CUDA devices that
             have it, else float32.
-        threads: for work on the CPU; None leaves it to torch.
+        threads: for work on the CPU; None for what torch takes, less one: threads that wait for one whose core is taken
+            by a neighbour (the task app, the sampler's clients) make all of it many times slower (design §5).
 
     Raises:
         TrainingFailed: no such name.
@@ -125,8 +129,7 @@ def choose_hardware(device: str | None = None, dtype: str | None = None, threads
         if chosen is torch.bfloat16 and found.type == "cuda" and not has_bf16:
             lacks.append(f"local.dtype is {dtype!r}, which this GPU does not have: computing in float32")
             chosen = torch.float32
-    if threads is not None:
-        torch.set_num_threads(threads)
+    torch.set_num_threads(threads or max(1, _THREADS - 1))
     return Hardware(device=found, dtype=chosen, warnings=tuple(lacks))
 
 
