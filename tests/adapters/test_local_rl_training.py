@@ -376,6 +376,18 @@ def test_a_context_longer_than_the_model_reads_is_a_warning(workshop: RlWorkshop
     assert run.warnings == ["vllm.max_model_len is 100000, but tiny reads 4096 tokens"]
 
 
+def test_rewards_that_do_not_differ_are_said_to_teach_nothing_once(workshop: RlWorkshop) -> None:
+    def dull(seed: int, ask: Ask) -> float:
+        ask([user("Hi")])
+        return -1.0
+
+    with TaskAppServer(dull) as app:
+        run = workshop.train(workshop.task(app.url, SHORT))
+    assert [warning[:29] for warning in run.warnings] == ["iteration 1 taught nothing: o"]
+    assert set(run.curve("train.loss").values()) == {0.0}
+    assert len(run.steps) == 3
+
+
 def test_what_has_no_effect_is_said_once(workshop: RlWorkshop) -> None:
     def picky(seed: int, ask: Ask) -> float:
         return len(ask([user("Hi")], response_format={"type": "json_object"})["content"]) / 10

@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -185,6 +185,7 @@ class Loop:
     folder: JobFolder
     say: Say
     stop: Stop
+    _warned: set[str] = field(default_factory=set)
 
     def run(self) -> Mapping[str, float]:
         """Run those that are left. Gives the metrics of the last one.
@@ -195,16 +196,13 @@ class Loop:
         done = self._resume()
         points: dict[str, float] = {}
         unreported: list[dict[str, float]] = []
-        warned: set[str] = set()
         saved_at = time.monotonic()
         with TensorBoard(self.folder, after=done) as charts:
             for iteration in range(done + 1, self.settings.iterations + 1):
                 collected, points = self._iterate(iteration)
                 unreported.append(points)
                 for what in self.unheeded():
-                    if what not in warned:
-                        warned.add(what)
-                        self._tell("warning", f"the task app asks the policy for {what}: it has no effect", "warning")
+                    self._warn_once(f"the task app asks the policy for {what}: it has no effect")
                 last = iteration == self.settings.iterations
                 if last or iteration % self.settings.report_every == 0:
                     self._report(iteration, collected, _over(unreported), charts)
@@ -221,6 +219,12 @@ class Loop:
         trained = time.monotonic()
         update = self.policy.learn(collected.sequences(), iteration, self.stop)
         _check(update, iteration)
+        if not update.steps:
+            self._warn_once(
+                f"iteration {iteration} taught nothing: of every prompt, all rollouts had the same reward. This goes "
+                "unsaid from now on",
+                key="same",
+            )
         ended = time.monotonic()
         if iteration % self.settings.sync_every == 0:
             self.policy.sync()
@@ -324,6 +328,12 @@ class Loop:
     def _checkpoint_is_due(self, iteration: int, saved_at: float) -> bool:
         every = self.settings.checkpoint_every
         return time.monotonic() - saved_at >= CHECKPOINT_AFTER if every is None else iteration % every == 0
+
+    def _warn_once(self, message: str, *, key: str | None = None) -> None:
+        """Warn, unless there was a warning with this key, or in these words, before."""
+        if (key or message) not in self._warned:
+            self._warned.add(key or message)
+            self._tell("warning", message, "warning")
 
     def _tell(self, type: str, message: str, level: str = "info", data: Mapping[str, object] | None = None) -> None:
         self.say(Note(type=type, message=message, level=level, data=data or {}))

@@ -73,7 +73,9 @@ class Local(OpenTable, frozen=True, kw_only=True):
     """For the embedded backend only; hosted backends never see it."""
 
     seed: Annotated[Whole | UnsetType, Meta(description="Makes a run repeatable.")] = UNSET
-    threads: Annotated[Count | UnsetType, Meta(description="CPU threads of the trainer.")] = UNSET
+    threads: Annotated[
+        Count | UnsetType, Meta(description="CPU threads of the trainer. All cores but one when absent.")
+    ] = UNSET
     device: Annotated[str | UnsetType, Meta(description="`cuda`, `mps` or `cpu`; found when absent.")] = UNSET
     dtype: Annotated[
         str | UnsetType, Meta(description="What products are computed in: `float32`, `bfloat16` or `float16`.")
