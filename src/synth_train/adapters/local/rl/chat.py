@@ -206,8 +206,8 @@ def _parser_of(tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase | 
 
 
 def _marked(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """Calls between `<tool_call>` marks, as Qwen and many others write them, and what stands beside them. No calls unless
-    all of them can be read."""
+    """What stands beside calls between `<tool_call>` marks, as Qwen and many others write them, and the calls; none
+    unless all of them can be read."""
     found = [_call(match.group(1)) for match in _CALL.finditer(text)]
     calls = [call for call in found if call is not None]
     return (_CALL.sub("", text).strip(), calls) if len(calls) == len(found) else (text, [])
