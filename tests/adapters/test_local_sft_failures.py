@@ -12,10 +12,11 @@ import pytest
 pytest.importorskip("trl", reason="the extra [local] is not installed")
 
 import torch
+from safetensors import SafetensorError
 
 from support.sft_jobs import Row, Workshop, chat, chats
 from synth_train.adapters.local.models import Method
-from synth_train.adapters.local.sft import loop
+from synth_train.adapters.local.sft import failures, loop
 from synth_train.adapters.local.sft.failures import worded
 from synth_train.adapters.local.sft.settings import Batch, Settings
 from synth_train.domain.model.hosting import Step, TrainingFailed
@@ -149,6 +150,14 @@ def test_a_checkpoint_that_was_not_finished_is_not_gone_on_from(workshop: Worksh
     assert list(again.losses) == [5, 6]
 
 
+def test_what_the_worker_that_died_has_warned_of_is_not_said_again(workshop: Workshop) -> None:
+    given: dict[str, Any] = {"config": {"local": {"checkpoint_steps": 2}}, "batch_size": 4, "sequence_length": 9999}
+    first = workshop.train(workshop.task(chats(16), **given), until_step=3)
+    again = workshop.train(workshop.task(chats(16), claims=2, **given))
+    assert len(first.warnings) == 1
+    assert again.warnings == []
+
+
 def test_checkpoints_come_with_time_when_no_steps_are_given(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +193,25 @@ def test_what_is_done_already_is_not_among_the_remedies(tmp_path: Path) -> None:
     assert str(failed.value).endswith("try a smaller hyperparameters.sequence_length")
     with pytest.raises(TrainingFailed, match="take a smaller one"), worded(None, None, tmp_path):
         raise MemoryError
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            RuntimeError("[enforce fail at inline_container.cc] . PytorchStreamWriter failed writing file"),
+            "no space left",
+        ),
+        (SafetensorError("I/O error: No space left on device (os error 28)"), "no space left"),
+        (SafetensorError("I/O error: Is a directory"), "cannot be written or read: I/O error: Is a directory"),
+    ],
+)
+def test_what_torch_and_safetensors_say_of_a_disk_is_put_in_words(
+    error: Exception, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failures, "_SPARE", 2**62)  # as if the disk were full
+    with pytest.raises(TrainingFailed, match=words), worded(SETTINGS, At(3), tmp_path):
+        raise error
 
 
 def test_a_bug_stays_a_bug(tmp_path: Path) -> None:

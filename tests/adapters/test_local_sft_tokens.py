@@ -235,6 +235,19 @@ def test_a_row_that_the_template_refuses_is_unfit_in_the_words_of_the_template()
         reader(strict).read(chat_of(1, json.dumps(row).encode()))
 
 
+def test_a_chat_is_prompted_up_to_its_last_answer() -> None:
+    prompt = reader().prompt(chat_of(1, json.dumps(TALK).encode()))
+    assert tiny_tokenizer().decode(prompt).endswith("user\nAnd now?<|im_end|>\n<|im_start|>assistant\n")
+
+
+def test_a_template_that_takes_only_whole_chats_has_no_prompt() -> None:
+    only_whole = "{%- if add_generation_prompt %}{{ raise_exception('No prompts') }}{%- endif %}" + str(
+        tiny_tokenizer().chat_template
+    )
+    with pytest.raises(Unfit, match="No prompts"):
+        reader(only_whole).prompt(chat_of(1, json.dumps(TALK).encode()))
+
+
 def prepared(lines: list[bytes], tmp_path: Path, longest: int = 500) -> Prepared:
     return prepare(lines, reader(), longest, tmp_path / "rows" / "training.arrow", examples=2, go_on=lambda: None)
 

@@ -207,6 +207,17 @@ def test_an_adapter_is_the_base_of_another_and_that_of_a_whole_model(workshop: W
     AutoPeftModelForCausalLM.from_pretrained(second.folder.model)
 
 
+def test_held_out_rows_are_looked_at_after_every_epoch_or_ten_times_in_a_run(workshop: Workshop) -> None:
+    def looks(job: str, **hyperparameters: Any) -> list[int]:
+        run = workshop.train(workshop.task(chats(20), chats(2), job=job, batch_size=8, **hyperparameters))
+        assert run.notes("best") == []
+        return [step.step for step in run.steps if "val.loss" in step.points]
+
+    config = {"training": {"validation": {"save_best_model_at_end": False}}}
+    assert looks("job_1", n_epochs=3, config=config, evaluation_strategy="epoch") == [3, 6, 9]
+    assert looks("job_2", steps=25) == [*range(2, 25, 2), 25]
+
+
 def test_the_best_weights_are_the_result_when_that_was_asked_for(workshop: Workshop) -> None:
     held_out = chats(10, answer="{name} hates it!")
     run = workshop.train(  # the more it learns that everybody says yes, the less it expects this

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -193,10 +194,8 @@ class Reader:
             raise Unfit("tool calls, which the model's chat template cannot write")
         if not any(chat.learnt):
             raise Unfit("every answer has weight 0" if chat.learnt else "no answer")
-        try:
+        with _refused():
             ids, said = self._marker(self._roles(chat.messages), chat.tools or None)
-        except (TemplateError, ValueError, TypeError) as error:
-            raise Unfit(f"a chat that the model's chat template refuses ({_first_line(error)})") from None
         if not all(chat.learnt):
             said = self._without_weightless(said, chat)
         if not any(said):
@@ -204,14 +203,19 @@ class Reader:
         return Tokens(ids=ids, labels=[token if learnt else IGNORED for token, learnt in zip(ids, said, strict=True)])
 
     def prompt(self, chat: Chat) -> list[int]:
-        """The tokens after which the last answer of a chat is due."""
-        made = self._tokenizer.apply_chat_template(
-            self._roles(chat.messages[: chat.last_answer]),
-            tools=chat.tools or None,
-            tokenize=True,
-            return_dict=True,
-            add_generation_prompt=True,
-        )
+        """The tokens after which the last answer of a chat is due.
+
+        Raises:
+            Unfit: the model's chat template does not write the chat up to there.
+        """
+        with _refused():
+            made = self._tokenizer.apply_chat_template(
+                self._roles(chat.messages[: chat.last_answer]),
+                tools=chat.tools or None,
+                tokenize=True,
+                return_dict=True,
+                add_generation_prompt=True,
+            )
         return cast("list[int]", made["input_ids"])
 
     def _roles(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -334,5 +338,11 @@ def _runs(marks: list[bool]) -> Iterator[tuple[int, int]]:
         at += length
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+@contextmanager
+def _refused() -> Iterator[None]:
+    """What a chat template says of a chat that it does not write, as the reason for leaving the chat out."""
+    try:
+        yield
+    except (TemplateError, ValueError, TypeError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise Unfit(f"a chat that the model's chat template refuses ({first})") from None

@@ -16,7 +16,7 @@ from synth_train.adapters.local.background import Say, Stop
 from synth_train.adapters.local.checkpoints import Checkpoints
 from synth_train.adapters.local.models import Hardware, Method, Shelf
 from synth_train.adapters.local.sft.best import BestWeights
-from synth_train.adapters.local.sft.chats import Chat
+from synth_train.adapters.local.sft.chats import Chat, Unfit
 from synth_train.adapters.local.sft.failures import worded
 from synth_train.adapters.local.sft.loop import Loop, Ready
 from synth_train.adapters.local.sft.saying import Speaker
@@ -40,6 +40,8 @@ class Training:
         self._folder = bench.folder(task.job)
         self._rows = self._folder.path / "rows"
         self._checkpoints = Checkpoints(self._folder.checkpoints)
+        self._checkpoint = self._checkpoints.newest if task.job.claims > 1 else None
+        """What a worker that died has left."""
 
     def run(self) -> None:
         """Train, and save the model.
@@ -142,7 +144,7 @@ class Training:
     def _train(self, resolved: Resolved, reader: Reader, ready: Ready) -> None:
         settings, held_out = ready.settings, ready.held_out
         self._tell_settings(ready)
-        checkpoint = self._checkpoints.newest if self._job.claims > 1 else None
+        checkpoint = self._checkpoint
         shown = (held_out or ready.training).examples
         if checkpoint is None:
             self._samples(reader, ready, shown, "before")
@@ -196,7 +198,8 @@ class Training:
         self._stop.check()
 
     def _warn(self, message: str) -> None:
-        self._say(Note(type="warning", message=message, level="warning"))
+        if self._checkpoint is None:  # else it was said by the worker that died
+            self._say(Note(type="warning", message=message, level="warning"))
 
     def _tell_settings(self, ready: Ready) -> None:
         settings, hardware = ready.settings, ready.hardware
@@ -230,8 +233,12 @@ class Training:
         speaker = Speaker(ready.loaded.tokenizer, ready.hardware, self._stop.check)
         for chat in chats:
             asked, wanted = (_text(chat.messages[index]) for index in (chat.last_answer - 1, chat.last_answer))
+            try:
+                prompt = reader.prompt(chat)
+            except Unfit:  # a template may take a chat only when it is whole
+                continue
             with worded(None, None, self._folder.path):
-                said = speaker.answer(ready.model, reader.prompt(chat))
+                said = speaker.answer(ready.model, prompt)
             data = {"when": when, "asked": asked, "wanted": wanted, "said": said}
             self._note("sample", f"{when.capitalize()}: {_short(asked)} → {_short(said)}", **data)
 
