@@ -191,6 +191,11 @@ def test_a_template_that_cannot_be_marked_is_refused_by_the_name_of_its_model() 
         reader(FORGETFUL)
 
 
+def test_a_template_that_writes_no_chat_at_all_is_refused_in_its_own_words() -> None:
+    with pytest.raises(TrainingFailed, match=r"template of some/model refuses a plain chat, .*: Not here"):
+        reader("{%- if add_generation_prompt %}{{ raise_exception('Not here') }}{%- endif %}" + qwen3())
+
+
 def test_a_template_that_does_not_train_the_end_of_an_answer_is_warned_of() -> None:
     marked = PLAIN.replace(
         "'\\n' + message.content + '<|im_end|>\\n' }}",
@@ -237,13 +242,13 @@ def test_a_row_that_the_template_refuses_is_unfit_in_the_words_of_the_template()
 
 def test_a_chat_is_prompted_up_to_its_last_answer() -> None:
     prompt = reader().prompt(chat_of(1, json.dumps(TALK).encode()))
-    assert tiny_tokenizer().decode(prompt).endswith("user\nAnd now?<|im_end|>\n<|im_start|>assistant\n")
+    assert str(tiny_tokenizer().decode(prompt)).endswith("user\nAnd now?<|im_end|>\n<|im_start|>assistant\n")
 
 
 def test_a_template_that_takes_only_whole_chats_has_no_prompt() -> None:
-    only_whole = "{%- if add_generation_prompt %}{{ raise_exception('No prompts') }}{%- endif %}" + str(
-        tiny_tokenizer().chat_template
-    )
+    condition = "add_generation_prompt and messages[0].content == 'Hi.'"
+    refusal = f"{{%- if {condition} %}}{{{{ raise_exception('No prompts') }}}}{{%- endif %}}"
+    only_whole = refusal + str(tiny_tokenizer().chat_template)
     with pytest.raises(Unfit, match="No prompts"):
         reader(only_whole).prompt(chat_of(1, json.dumps(TALK).encode()))
 

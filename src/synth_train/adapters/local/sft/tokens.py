@@ -238,11 +238,14 @@ def _marker_for(loaded: Loaded) -> tuple[Marker, bool]:
     """The way to mark a model's chats, and whether it marks the end of an answer too."""
     try:
         template = training_template(loaded)
-    except TrainingFailed:
+    except (TrainingFailed, TemplateError) as error:
         by_prefix = ByPrefix(loaded.tokenizer)
-        if not by_prefix.proven:
+        if by_prefix.proven:
+            return by_prefix, True
+        if isinstance(error, TrainingFailed):
             raise
-        return by_prefix, True
+        what = f"the chat template of {loaded.source.name} refuses a plain chat"
+        raise TrainingFailed(f"{what}, so nothing can be trained on it: {error}") from None
     return ByTemplate(loaded.tokenizer, template), is_chat_template_stop_token_trained(loaded.tokenizer, template)
 
 
