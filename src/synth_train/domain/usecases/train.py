@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
@@ -31,18 +31,20 @@ from synth_train.domain.usecases.check_rows import check_rows
 from synth_train.domain.usecases.choose import ChooseConfig
 from synth_train.domain.usecases.keys import ResolveKeys
 from synth_train.domain.usecases.plan import Choices, PlanConfig, settle_task_url
-from synth_train.ports.backend import BackendsPort
-from synth_train.ports.clock import ClockPort
-from synth_train.ports.config_source import ConfigSourcePort
-from synth_train.ports.datasets import DatasetPort
-from synth_train.ports.entropy import EntropyPort
-from synth_train.ports.env_source import EnvSourcePort
-from synth_train.ports.journal import JournalPort
-from synth_train.ports.patience import PatiencePort
 from synth_train.ports.progress import ProgressPort
-from synth_train.ports.prompt import PromptPort
-from synth_train.ports.sealer import SealerPort
-from synth_train.ports.task_app import TaskAppPort
+
+if TYPE_CHECKING:
+    from synth_train.ports.backend import BackendsPort
+    from synth_train.ports.clock import ClockPort
+    from synth_train.ports.config_source import ConfigSourcePort
+    from synth_train.ports.datasets import DatasetPort
+    from synth_train.ports.entropy import EntropyPort
+    from synth_train.ports.env_source import EnvSourcePort
+    from synth_train.ports.journal import JournalPort
+    from synth_train.ports.patience import PatiencePort
+    from synth_train.ports.prompt import PromptPort
+    from synth_train.ports.sealer import SealerPort
+    from synth_train.ports.task_app import TaskAppPort
 
 
 class TrainRequest(Struct, frozen=True, kw_only=True):
