@@ -17,12 +17,13 @@ from synth_train.domain.model.hosting import (
     Order,
     Owner,
     Point,
+    ResultFile,
     SealedKey,
     StoredFile,
     WorkerId,
 )
 from synth_train.domain.model.jobs import FileId, FilePhase, JobId, Kind, Phase
-from synth_train.domain.model.replies import features_in, file_state_in, job_state_in, verification_in
+from synth_train.domain.model.replies import features_in, file_state_in, job_state_in, result_files_in, verification_in
 from synth_train.domain.model.task_app import Probe
 from synth_train.domain.usecases.hosting import wire
 from synth_train.domain.usecases.hosting.vault import Attempt
@@ -161,6 +162,11 @@ def test_a_timeline_has_the_phases_that_were(job: Job, phases: list[str]) -> Non
     assert isinstance(rows, list)
     assert [row["phase"] for row in rows] == phases
     assert body["events"] == body["data"] == rows
+
+
+def test_results_are_read_as_they_are_written() -> None:
+    files = [ResultFile(name="a/b.json", size=3), ResultFile(name="c", size=0)]
+    assert result_files_in(wire.results(files)) == files
 
 
 def test_the_vault_gives_out_a_public_key_and_nothing_of_a_secret() -> None:

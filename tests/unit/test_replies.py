@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from synth_train.domain.model.errors import (
@@ -16,13 +18,19 @@ from synth_train.domain.model.errors import (
 )
 from synth_train.domain.model.jobs import FileId, FilePhase, JobId, Phase
 from synth_train.domain.model.replies import (
+    events_in,
     features_in,
     file_id_in,
     file_state_in,
     job_id_in,
     job_state_in,
+    job_summaries_in,
+    misses_route,
+    points_in,
     refusal,
+    result_files_in,
     says,
+    time_in,
     verification_in,
 )
 
@@ -231,3 +239,144 @@ def test_a_verification_that_is_no_object_is_shown_whole() -> None:
     verification = verification_in(200, ["odd"])
     assert not verification.ok
     assert verification.report == '{"reply":["odd"]}'
+
+
+# Lists
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda rows: rows,
+        lambda rows: {"jobs": rows, "data": "else"},
+        lambda rows: {"jobs": None, "data": rows},
+        lambda rows: {"results": rows},
+    ],
+)
+def test_a_list_of_jobs_stands_under_any_of_its_names(wrap: Callable[[list[object]], object]) -> None:
+    job = {"job_id": "job_1", "status": "queued", "model": "m", "fine_tuned_model": "ft:m:1"}
+    [row] = job_summaries_in(wrap([job]))
+    assert (row.job_id, row.kind, row.phase, row.model, row.created_at) == (JOB, None, Phase.LIVE, "m", None)
+    assert row.fine_tuned_model == "ft:m:1"
+
+
+@pytest.mark.parametrize("body", [None, {}, {"jobs": {}}, {"jobs": [1]}, {"jobs": [{"status": "queued"}]}])
+def test_what_is_no_list_of_jobs_is_unexpected(body: object) -> None:
+    with pytest.raises(UnexpectedReply):
+        job_summaries_in(body)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (1_700_000_000, 1.7e9),
+        (1_700_000_000.5, 1_700_000_000.5),
+        (1_700_000_000_500, 1_700_000_000.5),
+        ("1700000000.5", 1_700_000_000.5),
+        ("2023-11-14T22:13:20Z", 1.7e9),
+        ("2023-11-14T22:13:20", 1.7e9),
+        ("2023-11-14T23:13:20.25+01:00", 1_700_000_000.25),
+        ("2023-11-14T22:13:20.123456789Z", 1_700_000_000.123456),
+        ("yesterday", None),
+        ("0001-01-01T00:00:00+23:59", None),
+        (True, None),
+        (None, None),
+        (-1, None),
+        (1e300, None),
+        (10**400, None),
+        (float("nan"), None),
+    ],
+)
+def test_a_time_comes_in_any_of_three_forms(value: object, seconds: float | None) -> None:
+    assert time_in(value) == (None if seconds is None else pytest.approx(seconds, abs=1e-6))
+
+
+def test_events_come_by_number_each_once_under_whatever_names_their_parts_have() -> None:
+    rows = [
+        {
+            "seq": "2",
+            "event_type": "sft.loss",
+            "msg": "loss 2",
+            "severity": "WARN",
+            "timestamp": "1970-01-01T00:00:07Z",
+        },
+        {"seq": 1.0, "type": "sft.created", "message": "made", "level": "error", "data": {"step": 1}, "created_at": 3},
+        {"seq": 1, "type": "sft.created", "detail": "made again"},
+    ]
+    first, second = events_in({"results": rows})
+    assert (first.seq, first.message, first.level, first.data, first.created_at) == (1, "made again", "info", {}, 0.0)
+    assert (second.type, second.message, second.level, second.created_at) == ("sft.loss", "loss 2", "warning", 7.0)
+    [only] = events_in([rows[1]])
+    assert (only.level, only.data, only.created_at) == ("error", {"step": 1}, 3.0)
+
+
+def test_an_event_without_words_says_its_type() -> None:
+    assert events_in({"events": [{"seq": 1, "type": "rl.heartbeat"}]})[0].message == "rl.heartbeat"
+
+
+@pytest.mark.parametrize("seq", [None, 0, -1, True, 1.5, "x", "9" * 30, [], {}])
+def test_an_event_without_a_place_in_the_order_is_left_out(seq: object) -> None:
+    assert events_in({"events": [{"seq": seq, "message": "?"}, "no event"]}) == []
+
+
+def test_points_come_by_step_and_name_each_once() -> None:
+    rows = [
+        {"name": "val.loss", "step": 2, "value": 1, "phase": "eval", "created_at": 5},
+        {"name": "train.loss", "step": "2", "value": 0.5},
+        {"name": "train.loss", "step": 0, "value": 9.0, "phase": 7},
+        {"name": "val.loss", "step": 2, "value": 2},
+    ]
+    points = points_in({"points": rows})
+    assert [(p.step, p.name, p.value, p.phase, p.created_at) for p in points] == [
+        (0, "train.loss", 9.0, None, 0.0),
+        (2, "train.loss", 0.5, None, 0.0),
+        (2, "val.loss", 2.0, None, 0.0),
+    ]
+    assert points_in(rows[:1])[0].phase == "eval"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"step": 1, "value": 1},
+        {"name": "", "step": 1, "value": 1},
+        {"name": "a", "value": 1},
+        {"name": "a", "step": 1},
+        {"name": "a", "step": 1, "value": None},
+        {"name": "a", "step": 1, "value": True},
+        {"name": "a", "step": 1, "value": "0.5"},
+        {"name": "a", "step": 1, "value": 10**400},
+    ],
+)
+def test_what_is_no_point_is_left_out(row: object) -> None:
+    assert points_in({"points": [row]}) == []
+
+
+def test_result_files_come_by_name() -> None:
+    files = result_files_in({"data": [{"name": "b", "bytes": 2}, {"name": "a", "bytes": 1}]})
+    assert [(file.name, file.size) for file in files] == [("a", 1), ("b", 2)]
+
+
+@pytest.mark.parametrize("row", [None, {"bytes": 1}, {"name": "a"}, {"name": "a", "bytes": -1}])
+def test_a_result_file_has_a_name_and_a_size(row: object) -> None:
+    with pytest.raises(UnexpectedReply):
+        result_files_in({"files": [row]})
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "missing"),
+    [
+        (404, {"detail": "Not Found"}, True),
+        (404, {"message": "no such route."}, True),
+        (404, {"error": {"code": "no_such_route", "message": "there is no route GET /x"}, "detail": "x"}, True),
+        (404, None, True),
+        (405, {"detail": "Job job_1 not found"}, True),
+        (501, None, True),
+        (404, {"detail": "Job job_1 not found"}, False),
+        (404, {"error": {"code": "unknown_job", "message": "no job"}}, False),
+        (410, None, False),
+        (200, None, False),
+    ],
+)
+def test_a_missing_route_is_told_by_what_frameworks_say_of_one(status: int, body: object, missing: bool) -> None:
+    assert misses_route(status, body) is missing

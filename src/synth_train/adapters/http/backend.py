@@ -5,16 +5,17 @@ from __future__ import annotations
 import base64
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from datetime import datetime, timezone
 from typing import TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
 from synth_train.adapters.http.body import Body, Form
 from synth_train.adapters.http.reading import decoded, excerpt, one_line, retry_after
-from synth_train.adapters.http.session import LARGEST_REPLY, NoReply, Reply, Session
+from synth_train.adapters.http.session import LARGEST_REPLY, Download, NoReply, Reply, Session
 from synth_train.domain.model.addresses import address, same_origin, without_credentials
 from synth_train.domain.model.errors import (
     BackendBusy,
@@ -27,6 +28,7 @@ from synth_train.domain.model.errors import (
     UnexpectedReply,
     UsageError,
 )
+from synth_train.domain.model.hosting import Event, JobFilter, Point, ResultFile
 from synth_train.domain.model.jobs import (
     Accepted,
     Features,
@@ -35,17 +37,25 @@ from synth_train.domain.model.jobs import (
     IdempotencyKey,
     JobId,
     JobState,
+    JobSummary,
     Kind,
+    Phase,
     Verification,
+    phase_of,
 )
 from synth_train.domain.model.replies import (
     REASONS,
+    events_in,
     features_in,
     file_id_in,
     file_state_in,
     job_id_in,
     job_state_in,
+    job_summaries_in,
+    misses_route,
+    points_in,
     refusal,
+    result_files_in,
     says,
     verification_in,
 )
@@ -54,6 +64,7 @@ from synth_train.domain.model.settings import ENVIRONMENT_KEY
 from synth_train.domain.model.showing import plain
 from synth_train.domain.model.task_app import Trouble
 from synth_train.ports.backend import Backend, BackendsPort, Upload
+from synth_train.ports.streams import Readable
 
 T = TypeVar("T")
 
@@ -164,6 +175,79 @@ class HttpBackend(Backend):
         reply = self._get(f"{self._base}/{kind.route}/{_segment(job_id)}")
         return self._read(reply, lambda body: job_state_in(body, job_id), by_id=True)
 
+    # -- what has happened to jobs, and what can be done about them
+
+    def events(self, kind: Kind, job_id: JobId, *, after: int = 0, limit: int = 200) -> Sequence[Event]:
+        """See `JobFeed.events`."""
+        events = self._about(kind, job_id, "events", {"since_seq": after, "limit": limit}, events_in)
+        return [event for event in events if event.seq > after][:limit]
+
+    def points(self, kind: Kind, job_id: JobId, *, after_step: int = 0, limit: int = 200) -> Sequence[Point]:
+        """See `JobFeed.points`."""
+        query = {"after_step": after_step, "limit": limit}
+        points = [p for p in self._about(kind, job_id, "metrics", query, points_in) if p.step > after_step]
+        steps = sorted({point.step for point in points})
+        if len(points) < limit or len(steps) < 2:
+            return points
+        # The last step may have been cut by the limit; it comes whole when it is asked for as the first one.
+        return [point for point in points if point.step < steps[-1]]
+
+    def list_jobs(self, wanted: JobFilter) -> Sequence[JobSummary]:
+        """See `JobAdmin.list_jobs`. What a backend does not filter is filtered here, as far as its page goes."""
+        all_kinds = f"{self._base}/learning/jobs?{_query(wanted, iso_times=True)}"
+        if wanted.kind is None:
+            reply = self._get(all_kinds)
+        else:
+            reply = self._get(f"{self._base}/{wanted.kind.value}/jobs?{_query(wanted)}")
+            if reply.status in (404, 405):
+                reply = self._get(all_kinds)
+        rows = self._read(reply, job_summaries_in)
+        ids = [row.job_id for row in rows]
+        if wanted.after in ids:  # this backend takes no cursor
+            rows = rows[ids.index(wanted.after) + 1 :]
+        return [row for row in rows if _admits(wanted, row)][: wanted.limit]
+
+    def cancel(self, kind: Kind, job_id: JobId) -> JobState:
+        """See `JobAdmin.cancel`. A reply that does not say how the job stands makes it a second request."""
+        reply = self._post(f"{self._base}/{kind.route}/{_segment(job_id)}/cancel", b"{}")
+        self._check(reply, by_id=not self._misses_route(reply))
+        try:
+            state = job_state_in(decoded(reply.content, self._secrets), job_id)
+        except (ValueError, UnexpectedReply):
+            return self.job(kind, job_id)
+        return state if state.phase is not Phase.UNKNOWN else self.job(kind, job_id)
+
+    def results(self, kind: Kind, job_id: JobId) -> Sequence[ResultFile]:
+        """See `JobAdmin.results`. The hosted backend has no such route."""
+        return self._about(kind, job_id, "results", {}, result_files_in)
+
+    def open_result(self, kind: Kind, job_id: JobId, name: str) -> Readable:
+        """See `JobAdmin.open_result`."""
+        path = "/".join(map(_segment, name.split("/")))
+        url = f"{self._base}/{kind.route}/{_segment(job_id)}/results/{path}"
+        headers = self._headers() | {"Accept": "application/octet-stream"}
+        got = self._told("GET", url, lambda: self._session.download(url, headers, within=GET_TIME))
+        if isinstance(got, Reply):
+            self._check(got, by_id=not self._misses_route(got))
+            raise UnexpectedReply(f"{_place(got)}, which is no file", hint=_WRONG_BACKEND, status=got.status)
+        return _Fetched(got, url, self._told)
+
+    def _about(
+        self, kind: Kind, job_id: JobId, what: str, query: Mapping[str, int], meaning: Callable[[object], T]
+    ) -> T:
+        """Read what a backend keeps about a job. Some keep it for RL jobs below the route of SFT jobs only."""
+        tail = f"{_segment(job_id)}/{what}" + (f"?{urlencode(query)}" if query else "")
+        reply = self._get(f"{self._base}/{kind.route}/{tail}")
+        if kind is Kind.RL and self._misses_route(reply):
+            reply = self._get(f"{self._base}/{Kind.SFT.route}/{tail}")
+        return self._read(reply, meaning, by_id=not self._misses_route(reply))
+
+    def _misses_route(self, reply: Reply) -> bool:
+        try:
+            return misses_route(reply.status, decoded(reply.content, self._secrets))
+        except ValueError:
+            return misses_route(reply.status, None)
+
     # -- the task app and its key
 
     def verify_task_app(self, task_url: str) -> Verification:
@@ -226,7 +310,7 @@ class HttpBackend(Backend):
         }
         return {name: value for name, value in headers.items() if value is not None}
 
-    def _told(self, method: str, url: str, ask: Callable[[], Reply]) -> Reply:
+    def _told(self, method: str, url: str, ask: Callable[[], T]) -> T:
         try:
             return ask()
         except NoReply as error:
@@ -308,6 +392,21 @@ class HttpBackend(Backend):
         )
 
 
+class _Fetched(Readable):
+    """A download whose trouble is told as the backend's."""
+
+    def __init__(self, download: Download, url: str, told: Callable[[str, str, Callable[[], bytes]], bytes]) -> None:
+        self._download = download
+        self._url = url
+        self._told = told
+
+    def read(self, size: int = -1, /) -> bytes:
+        return self._told("GET", self._url, lambda: self._download.read(size))
+
+    def close(self) -> None:
+        self._download.close()
+
+
 class HttpBackends(BackendsPort):
     """Backends by their URL."""
 
@@ -329,6 +428,43 @@ def _segment(id: str) -> str:
     if id in ("", ".", ".."):
         raise NotKnown(f"{id!r} is no id of a file or a job")
     return quote(id, safe="")
+
+
+def _query(wanted: JobFilter, *, iso_times: bool = False) -> str:
+    """A filter as a query; each route takes times in its own form (wire-contract §4.1)."""
+
+    def time_of(seconds: float | None) -> object:
+        if seconds is None or not iso_times:
+            return seconds
+        return datetime.fromtimestamp(seconds, tz=timezone.utc).isoformat()
+
+    given = {
+        "status": wanted.status,
+        "type": wanted.training_type,
+        "model": wanted.model,
+        "file_id": wanted.file_id,
+        "created_after": time_of(wanted.created_after),
+        "created_before": time_of(wanted.created_before),
+        "after": wanted.after,
+        "limit": wanted.limit,
+    }
+    return urlencode({name: value for name, value in given.items() if value is not None})
+
+
+def _admits(wanted: JobFilter, row: JobSummary) -> bool:
+    """Whether a row is one of those wanted, as far as it tells."""
+    at = row.created_at
+    return (
+        wanted.kind in (None, row.kind or wanted.kind)
+        and (wanted.status is None or _same_status(wanted.status, row))
+        and (wanted.created_after is None or at is None or at > wanted.created_after)
+        and (wanted.created_before is None or at is None or at < wanted.created_before)
+    )
+
+
+def _same_status(word: str, row: JobSummary) -> bool:
+    phase = phase_of(word)
+    return row.word.lower() == word.strip().lower() or (phase.over and phase is row.phase)
 
 
 def _presence_in(body: object) -> bool:

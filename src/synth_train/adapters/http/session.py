@@ -9,6 +9,7 @@ GET on its own origin.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import os
 import ssl
 import threading
@@ -31,6 +32,7 @@ from synth_train.adapters.http.body import BLOCK, Body, NotRead
 from synth_train.domain.model.addresses import is_loopback, same_origin, without_credentials
 from synth_train.domain.model.secret import Secret, redact
 from synth_train.domain.model.task_app import Trouble
+from synth_train.ports.streams import Readable
 
 T = TypeVar("T")
 
@@ -130,14 +132,37 @@ class Session:
         """
         return self._exchange("POST", url, headers, body, (STALL, UPLOAD_REPLY))
 
+    def download(self, url: str, headers: Mapping[str, str], *, within: float) -> Reply | Download:
+        """GET of something that may be long: its bytes, as they come, or the whole reply when it is no success.
+
+        Args:
+            within: seconds until the first bytes, and between any two.
+
+        Raises:
+            NoReply: as the name says; `Download.read` raises it, too.
+        """
+        response, proxy = self._asked("GET", url, headers, None, (within, within))
+        if response.status_code == 200:
+            return Download(response, proxy)
+        with response:
+            return _reply("GET", url, response, proxy, None)
+
     def _exchange(
         self, method: str, url: str, headers: Mapping[str, str], body: Body | None, timeouts: tuple[float, float]
     ) -> Reply:
+        response, proxy = self._asked(method, url, headers, body, timeouts)
+        with response:
+            return _reply(method, url, response, proxy, body)
+
+    def _asked(
+        self, method: str, url: str, headers: Mapping[str, str], body: Body | None, timeouts: tuple[float, float]
+    ) -> tuple[requests.Response, str | None]:
+        """The head of a reply, and the proxy that it came through."""
         # The first time-out holds for the connection and for each block that is sent, the second for each that comes.
         proxies = {} if is_loopback(urlsplit(url).hostname or "") else get_environ_proxies(url)
         proxy = _checked(select_proxy(url, proxies))
-        try:
-            with self._requests.request(
+        with _without_reply(proxy, body):
+            response = self._requests.request(
                 method,
                 url,
                 headers=dict(headers),
@@ -147,25 +172,71 @@ class Session:
                 stream=True,
                 proxies=proxies,
                 verify=_certificates(url),
-            ) as response:
-                content, cut = _content(response)
-        except NotRead as error:
-            raise (error.__cause__ or error) from None
-        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise _no_reply(error, proxy, body) from _harmless(error)
-        if response.status_code == 407 and proxy:
-            shown = without_credentials(proxy)
-            raise NoReply(Trouble.PROXY, f"{shown} asks for a user name and password", proxy=shown, sent=False)
-        return Reply(
-            method=method,
-            url=url,
-            status=response.status_code,
-            content_type=response.headers.get("Content-Type", ""),
-            content=content,
-            retry_after=response.headers.get("Retry-After"),
-            location=_location(url, response),
-            cut=cut,
-        )
+            )
+        return response, proxy
+
+
+class Download(Readable):
+    """The body of a reply, while it comes in."""
+
+    def __init__(self, response: requests.Response, proxy: str | None) -> None:
+        self._response = response
+        self._proxy = proxy
+        self._left = _announced(response)
+
+    def read(self, size: int = -1, /) -> bytes:
+        """See `Readable.read`.
+
+        Raises:
+            NoReply: the connection was lost before the end.
+        """
+        with _without_reply(self._proxy, None):
+            block: bytes = self._response.raw.read(None if size < 0 else size, decode_content=True)
+        if self._left is not None:
+            self._left -= len(block)
+            if not block and size != 0 and self._left > 0:
+                raise NoReply(Trouble.RESET, f"{self._left} bytes are missing", proxy=self._proxy, sent=True)
+        return block
+
+    def close(self) -> None:
+        """See `Readable.close`."""
+        self._response.close()
+
+
+@contextlib.contextmanager
+def _without_reply(proxy: str | None, body: Body | None) -> Iterator[None]:
+    """Nothing but NoReply comes out, and what reading the body raised."""
+    try:
+        yield
+    except NotRead as error:
+        raise (error.__cause__ or error) from None
+    except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+        raise _no_reply(error, proxy, body) from _harmless(error)
+
+
+def _reply(method: str, url: str, response: requests.Response, proxy: str | None, body: Body | None) -> Reply:
+    """A response, read to its end."""
+    with _without_reply(proxy, body):
+        content, cut = _content(response)
+    if response.status_code == 407 and proxy:
+        shown = without_credentials(proxy)
+        raise NoReply(Trouble.PROXY, f"{shown} asks for a user name and password", proxy=shown, sent=False)
+    return Reply(
+        method=method,
+        url=url,
+        status=response.status_code,
+        content_type=response.headers.get("Content-Type", ""),
+        content=content,
+        retry_after=response.headers.get("Retry-After"),
+        location=_location(url, response),
+        cut=cut,
+    )
+
+
+def _announced(response: requests.Response) -> int | None:
+    """Bytes that are to come, when that is known and nothing is packed."""
+    length = response.headers.get("Content-Length", "")
+    return int(length) if length.isdecimal() and "Content-Encoding" not in response.headers else None
 
 
 class _Requests(requests.Session):

@@ -5,7 +5,11 @@ Bodies come in decoded. Whoever holds secrets redacts the text before it is deco
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import TypeVar
 
 import msgspec
 
@@ -18,6 +22,7 @@ from synth_train.domain.model.errors import (
     TrainingError,
     UnexpectedReply,
 )
+from synth_train.domain.model.hosting import Event, Point, ResultFile
 from synth_train.domain.model.jobs import (
     Features,
     FileId,
@@ -31,6 +36,8 @@ from synth_train.domain.model.jobs import (
     phase_of,
 )
 
+T = TypeVar("T")
+
 TAKES_CONFIG = "metadata.config"
 """How a backend names, in `features` of its `GET /health`, that it reads what the hosted SFT wire drops."""
 
@@ -40,6 +47,14 @@ _FILE_DETAILS = ("status_details", "validation_report", "error", "message", "det
 REASONS = ("detail", "message", "error")
 """Where an error reply says what is wrong (wire-contract §1.3)."""
 _END_REASONS = ("error", "message", "detail", "reason")
+_NO_ROUTE = ("not found", "no such route")
+"""What frameworks say of a path that they do not have, and never of a job."""
+_LEVELS = {"warn": "warning", "critical": "error", "fatal": "error", "debug": "info"}
+_FRACTION = re.compile(r"\.(\d+)")
+_DECIMAL = re.compile(r"\s*\d{1,20}(?:\.\d*)?\s*", re.ASCII)
+_WHOLE = re.compile(r"\s*\d{1,18}\s*", re.ASCII)
+_MILLISECONDS = 1e11
+"""As seconds, a time in the year 5138; as milliseconds, one in 1973."""
 
 
 def refusal(status: int, what: str, *, retry_after: float | None = None) -> TrainingError:
@@ -60,6 +75,24 @@ def refusal(status: int, what: str, *, retry_after: float | None = None) -> Trai
     if status in (408, 425, 429) or status >= 500 or (status == 409 and retry_after is not None):
         return BackendBusy(what, status=status, retry_after=retry_after)
     return BackendRefused(what, status=status)
+
+
+def misses_route(status: int, body: object) -> bool:
+    """Whether a refusal is about the route, and not about the job or file that the route names.
+
+    That cannot be told for sure. A framework answers an unknown path in its own few words, or with a page.
+
+    Args:
+        body: what came with it, decoded; None when it is no JSON.
+    """
+    if status in (405, 501):
+        return True
+    if status != 404:
+        return False
+    error = body.get("error") if isinstance(body, dict) else None
+    if isinstance(error, dict) and error.get("code") == "no_such_route":
+        return True
+    return body is None or says(body).rstrip(".").lower() in _NO_ROUTE
 
 
 def features_in(body: object, base: str) -> Features:
@@ -121,8 +154,7 @@ def job_summary_in(body: object) -> JobSummary:
     """
     row = _object(body, "a job")
     word = _first(row, _JOB_WORDS)
-    type_ = str(_first(row, ("training_type", "type")) or "").lower()
-    created_at = row.get("created_at")
+    type_ = str(_first(row, ("training_type", "type", "job_type")) or "").lower()
     model = row.get("fine_tuned_model")
     return JobSummary(
         job_id=job_id_in(row),
@@ -131,8 +163,114 @@ def job_summary_in(body: object) -> JobSummary:
         phase=phase_of(word),
         model=_first_text(row, ("model_id", "model", "base_model")),
         name=_first_text(row, ("name",)),
-        created_at=created_at if isinstance(created_at, (int, float)) else None,
+        created_at=time_in(row.get("created_at")),
         fine_tuned_model=model if isinstance(model, str) and model else None,
+    )
+
+
+def job_summaries_in(body: object) -> list[JobSummary]:
+    """A list of jobs, in the order in which it came.
+
+    Raises:
+        UnexpectedReply: there is no list, or a row is no job.
+    """
+    return [job_summary_in(row) for row in _rows(body, "jobs", ("jobs", "data", "results"))]
+
+
+def events_in(body: object) -> list[Event]:
+    """A list of events, by `seq`, each once (wire-contract §4.2). Those without a `seq` above 0 have no place in the
+    order and are left out.
+
+    Raises:
+        UnexpectedReply: there is no list.
+    """
+    events = {
+        event.seq: event for event in _each(_event_in, _rows(body, "events", ("events", "data", "results", "items")))
+    }
+    return [events[seq] for seq in sorted(events)]
+
+
+def points_in(body: object) -> list[Point]:
+    """A list of metric points, by step and name, each once (wire-contract §4.3). What is no point (no name, no step, no
+    finite number) is left out.
+
+    Raises:
+        UnexpectedReply: there is no list.
+    """
+    points = {
+        (point.step, point.name): point
+        for point in _each(_point_in, _rows(body, "metric points", ("points", "data", "metrics", "results")))
+    }
+    return [points[place] for place in sorted(points)]
+
+
+def result_files_in(body: object) -> list[ResultFile]:
+    """The files that a job has made, by name.
+
+    Raises:
+        UnexpectedReply: there is no list, or a row without name and size.
+    """
+    files = []
+    for row in _rows(body, "files", ("files", "data")):
+        name, size = _object(row, "a file").get("name"), _whole(_object(row, "a file").get("bytes"))
+        if not isinstance(name, str) or size is None or size < 0:
+            raise UnexpectedReply("the reply names a file without a name or a size")
+        files.append(ResultFile(name=name, size=size))
+    return sorted(files, key=lambda file: file.name)
+
+
+def time_in(value: object) -> float | None:
+    """Seconds since 1970, given as seconds, as milliseconds or as ISO time (UTC, where no zone is named); None when it
+    is none of these."""
+    if isinstance(value, str):
+        number = float(value) if _DECIMAL.fullmatch(value) else _iso_time(value)
+    else:
+        number = _finite(value)
+    if number is None or number < 0:
+        return None
+    seconds = number / 1000 if number >= _MILLISECONDS else number
+    return seconds if seconds < _MILLISECONDS else None
+
+
+def _iso_time(text: str) -> float | None:
+    try:
+        time = datetime.fromisoformat(_FRACTION.sub(_microseconds, text.strip().replace("Z", "+00:00")))
+    except ValueError:
+        return None
+    return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
+
+
+def _microseconds(fraction: re.Match[str]) -> str:
+    return f".{fraction[1]:0<6.6}"
+
+
+def _event_in(row: Mapping[object, object]) -> Event | None:
+    seq = _whole(row.get("seq"))
+    if seq is None or seq < 1:
+        return None
+    level = _first_text(row, ("level", "severity")).lower() or "info"
+    data = row.get("data")
+    type_ = _first_text(row, ("type", "event_type"))
+    return Event(
+        seq=seq,
+        type=type_,
+        message=_first_text(row, ("message", "msg", "detail")) or type_,
+        created_at=time_in(_first(row, ("created_at", "timestamp"))) or 0.0,
+        level=_LEVELS.get(level, level),
+        data={str(key): value for key, value in data.items()} if isinstance(data, dict) else {},
+    )
+
+
+def _point_in(row: Mapping[object, object]) -> Point | None:
+    name, step, value, phase = row.get("name"), _whole(row.get("step")), _finite(row.get("value")), row.get("phase")
+    if not isinstance(name, str) or not name or step is None or value is None:
+        return None
+    return Point(
+        name=name,
+        step=step,
+        value=value,
+        created_at=time_in(row.get("created_at")) or 0.0,
+        phase=phase if isinstance(phase, str) else None,
     )
 
 
@@ -174,6 +312,43 @@ def _object(body: object, what: str) -> Mapping[object, object]:
     if not isinstance(body, dict):
         raise UnexpectedReply(f"the reply is no JSON object, so it does not describe {what}")
     return body
+
+
+def _rows(body: object, what: str, names: tuple[str, ...]) -> list[object]:
+    """The rows of a list, which may be wrapped under any of `names`."""
+    if isinstance(body, list):
+        return body
+    reply = _object(body, f"a list of {what}")
+    found = next((reply[name] for name in names if isinstance(reply.get(name), list)), None)
+    if found is None:
+        raise UnexpectedReply(f"the reply has no list of {what}")
+    return _list(found)
+
+
+def _each(meaning: Callable[[Mapping[object, object]], T | None], rows: Sequence[object]) -> list[T]:
+    """The rows that mean something."""
+    meant = (meaning(row) for row in rows if isinstance(row, dict))
+    return [one for one in meant if one is not None]
+
+
+def _whole(value: object) -> int | None:
+    """A whole number, also when it comes as `7.0` or `"7"`."""
+    if isinstance(value, str):
+        return int(value) if _WHOLE.fullmatch(value) else None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _finite(value: object) -> float | None:
+    """A number that is one: no bool, no nan, no infinity."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _id_in(body: object, what: str, names: tuple[str, ...]) -> str:

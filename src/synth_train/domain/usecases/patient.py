@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
+from synth_train.domain.model.errors import NotOffered
 from synth_train.domain.model.moments import Retrying
 from synth_train.domain.usecases.submit import may_pass
 from synth_train.ports.patience import PatiencePort, RetryPolicy
@@ -22,10 +23,24 @@ class Patient(Struct, frozen=True, kw_only=True):
     progress: ProgressPort = field(default_factory=ProgressPort)
 
     def retrying(self, call: Callable[[], T], *, what: str) -> T:
-        """Make a call that changes nothing when it is repeated, again while that may help (design §4, Retries)."""
-        return self.patience.retrying(
-            call,
-            policy=RetryPolicy(),
-            again=may_pass,
-            waiting=lambda error, wait: self.progress.tell(Retrying(what=what, error=str(error), wait=wait)),
-        )
+        """Make a call that changes nothing when it is repeated, again while that may help (design §4, Retries).
+
+        Args:
+            what: the call in words: `list the jobs`.
+
+        Raises:
+            NotOffered: the backend has no route for it, said in these words.
+        """
+        try:
+            return self.patience.retrying(
+                call,
+                policy=RetryPolicy(),
+                again=may_pass,
+                waiting=lambda error, wait: self.progress.tell(Retrying(what=what, error=str(error), wait=wait)),
+            )
+        except NotOffered as error:
+            raise NotOffered(
+                f"cannot {what}, because the backend has no route for that: {error}",
+                hint="What else it offers works all the same.",
+                status=error.status,
+            ) from error

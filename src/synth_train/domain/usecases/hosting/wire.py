@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from synth_train.domain.model.hosting import Event, Job, Point, SealedKey, StoredFile
+from synth_train.domain.model.hosting import Event, Job, Point, ResultFile, SealedKey, StoredFile
 from synth_train.domain.model.jobs import JobId
 from synth_train.domain.model.replies import TAKES_CONFIG
 from synth_train.domain.usecases.hosting.vault import Attempt
@@ -138,6 +138,13 @@ def timeline(one: Job) -> Json:
         moments.append((one.status.value, one.ended_at))
     rows = [{"phase": phase, "created_at": at, "job_id": one.id} for phase, at in moments if at is not None]
     return {"object": "list", "events": rows, "timeline": rows, "data": rows}
+
+
+def results(files: Sequence[ResultFile]) -> Json:
+    """A list of the files that a job has made: reply to `GET {jobs}/{id}/results`, below which each file has its name.
+    The hosted backend has no such route."""
+    rows = [{"name": file.name, "bytes": file.size} for file in files]
+    return {"object": "list", "files": rows, "data": rows}
 
 
 def public_key(key: bytes) -> Json:

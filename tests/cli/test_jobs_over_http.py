@@ -1,0 +1,112 @@
+"""`jobs ...` on backends across the wire: those that have every route, and those that have few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+
+from cases.scripted_server import Script, ScriptedServer
+from support.backends import OUR_KEY, K, Side, backend_side, rl_request
+from support.commands import Ran
+from synth_train.adapters.in_memory.env import InMemoryEnv
+from synth_train.adapters.in_memory.journal import InMemoryJournal
+from synth_train.adapters.tenacity_patience import TenacityPatience
+from synth_train.domain.model.jobs import JobId, Kind
+from synth_train.domain.model.settings import API_KEY
+from synth_train.entrypoints.cli import main
+from synth_train.entrypoints.wiring import App, build_app
+from synth_train.ports.progress import ProgressPort
+
+
+@dataclass
+class CommandLine:
+    """`synth-ai` with the real HTTP adapter, on the clock of the other side."""
+
+    capsys: pytest.CaptureFixture[str]
+    side: Side
+
+    def __call__(self, *argv: str, backend: str = "") -> Ran:
+        def build(progress: ProgressPort) -> App:
+            return App(
+                replace(
+                    build_app(progress).train,
+                    env=InMemoryEnv({API_KEY: OUR_KEY.reveal()}),
+                    journal=InMemoryJournal(),
+                    patience=TenacityPatience(self.side.clock),
+                    clock=self.side.clock,
+                )
+            )
+
+        code = main([*argv, "--backend", backend or self.side.backend.base], build=build)
+        seen = self.capsys.readouterr()
+        return Ran(code, seen.out, seen.err)
+
+    def job(self) -> JobId:
+        return self.side.backend.create(Kind.RL, rl_request(), K).job_id
+
+
+@pytest.fixture
+def synth_ai(capsys: pytest.CaptureFixture[str]) -> Iterator[CommandLine]:
+    with backend_side("http") as side:
+        yield CommandLine(capsys, side)
+
+
+def test_jobs_are_listed(synth_ai: CommandLine) -> None:
+    job_id = synth_ai.job()
+    ran = synth_ai("jobs", "list")
+    assert ran.code == 0
+    assert [line.split()[:4] for line in ran.out.splitlines()[-2:]] == [
+        ["JOB", "KIND", "STATUS", "MODEL"],
+        [job_id, "rl", "queued", "Qwen/Qwen3-4B"],
+    ]
+
+
+def test_a_job_is_named_by_the_beginning_of_its_id_or_as_the_last_one(synth_ai: CommandLine) -> None:
+    job_id = synth_ai.job()
+    for name in (job_id[:-1], "@last"):
+        assert synth_ai("jobs", "show", name).out.splitlines()[-1] == f"Job {job_id}: queued"
+
+
+def test_the_log_is_followed_to_the_end(synth_ai: CommandLine) -> None:
+    job_id = synth_ai.job()
+    ran = synth_ai("jobs", "logs", job_id, "--follow", "--output", "json")
+    assert ran.code == 0, ran.err
+    events = ran.document["events"]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert (events[0]["type"], events[-1]["type"]) == ("rl.created", "rl.job.completed")
+
+
+def test_a_job_is_cancelled(synth_ai: CommandLine) -> None:
+    job_id = synth_ai.job()
+    ran = synth_ai("jobs", "cancel", job_id)
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, f"Job {job_id}: cancelled: cancelled before it ran")
+
+
+def test_a_job_without_a_model_has_none_to_fetch(synth_ai: CommandLine) -> None:
+    ran = synth_ai("jobs", "download", synth_ai.job())
+    assert ran.code == 6
+    assert "error: " in ran.err
+
+
+FEW: Script = {"GET /api/learning/jobs/job_1": [{"json": {"status": "running"}}]}
+
+
+@pytest.mark.parametrize(
+    ("argv", "cannot"),
+    [
+        (("jobs", "list"), "cannot list the jobs"),
+        (("jobs", "logs", "job_1"), "cannot read the events"),
+        (("jobs", "cancel", "job_1"), "cannot cancel the job"),
+        (("jobs", "download", "job_1"), "cannot list the files of the model"),
+    ],
+)
+def test_a_backend_that_lacks_a_route_is_said_to(synth_ai: CommandLine, argv: tuple[str, ...], cannot: str) -> None:
+    with ScriptedServer(FEW) as server:
+        ran = synth_ai(*argv, backend=server.base)
+        assert ran.code == 6
+        assert f"error: {cannot}, because the backend has no route for that: " in ran.err
+        assert f"{server.base}/learning/jobs" in ran.err
+        shown = synth_ai("jobs", "show", "job_1", backend=server.base)
+    assert (shown.code, shown.out.splitlines()[-1]) == (0, "Job job_1: running")
