@@ -111,5 +111,6 @@ def test_an_id_does_not_change_the_path(workspace: Workspace) -> None:
     )
 
     assert ran.code == 0, ran.err
-    after = [row.target for row in server.log if row.path.startswith("/api/learning/jobs/")]
-    assert set(after) == {"/api/learning/jobs/a%2F..%2Fb%3Fc%23d", "/api/learning/jobs/a%2F..%2Fb%3Fc%23d/start"}
+    after = {row.path for row in server.log if row.path.startswith("/api/learning/jobs/")}
+    job = "/api/learning/jobs/a%2F..%2Fb%3Fc%23d"
+    assert after == {job, f"{job}/start", f"{job}/events", f"{job}/metrics"}

@@ -404,7 +404,15 @@ def test_a_job_can_be_looked_at_and_watched(synth_ai: CommandLine, kind: str, op
 
     assert shown.out.splitlines()[-1] == f"Job {job.id}: queued"
     assert watched.code == 0, watched.err
-    assert watched.err == f"Job {job.id}: succeeded\n"
+    first, *_, step, last = watched.err.splitlines()
+    assert first == "job: The job is waiting."
+    assert step.startswith("job: Step 4 of 4. train.")
+    assert last == f"Job {job.id}: succeeded"
+    assert [line for line in watched.out.splitlines() if line.startswith("[")] == [
+        "[00:00] queued",
+        "[00:10] running",
+        "[00:30] succeeded",
+    ]
 
 
 def test_a_finished_job_is_shown_with_its_model_or_its_reason(synth_ai: CommandLine) -> None:
@@ -419,15 +427,73 @@ def test_a_finished_job_is_shown_with_its_model_or_its_reason(synth_ai: CommandL
     assert synth_ai("jobs", "watch", bad.id).code == 8
 
 
-def test_a_job_is_told_as_a_document(synth_ai: CommandLine) -> None:
-    synth_ai("train", "--config", "sft.toml")
+def test_a_job_is_told_as_a_document_and_a_watch_as_one_object_a_line(synth_ai: CommandLine) -> None:
+    synth_ai("train", "--config", "sft.toml", "--no-poll")
     (job,) = synth_ai.rehearsal.backend.jobs
-    shown = synth_ai("jobs", "show", job.id, "--output", "json")
     watched = synth_ai("jobs", "watch", job.id, "--output", "json")
+    shown = synth_ai("jobs", "show", job.id, "--output", "json")
+    assert (watched.code, watched.err) == (0, "")
 
-    assert shown.document["job"] == watched.document["job"]
+    *lines, result = map(json.loads, watched.out.splitlines())
+    assert [line["status"] for line in lines if line["event"] == "status"] == ["queued", "running", "succeeded"]
+    assert [line["seq"] for line in lines if line["event"] == "event"] == list(range(1, 8))
+    assert [line["step"] for line in lines if line["event"] == "metrics"] == [1, 2, 3, 4]
+    assert lines[-1]["event"] == "ended"
+    assert (result["event"], result["command"], result["exit_code"]) == ("result", "jobs watch", 0)
+    assert result["jobs"] == [shown.document["job"]]
     assert shown.document["job"]["job_id"] == job.id
     assert shown.document["job"]["phase"] == "succeeded"
+
+
+@pytest.fixture
+def three_jobs(synth_ai: CommandLine) -> list[str]:
+    for _ in range(3):
+        synth_ai("train", "--config", "sft.toml", "--no-poll")
+    return [job.id for job in synth_ai.rehearsal.backend.jobs]
+
+
+def test_several_jobs_are_watched_together(synth_ai: CommandLine, three_jobs: list[str]) -> None:
+    ran = synth_ai("jobs", "watch", *three_jobs, three_jobs[0])
+    assert ran.code == 0, ran.err
+    assert ran.out.count("Backend base") == 1
+    assert [line for line in ran.out.splitlines() if line.startswith("[00:00]")] == [
+        f"[00:00] {job} queued" for job in three_jobs
+    ]
+    assert [line for line in ran.err.splitlines() if line.startswith("Job ")] == [
+        f"Job {job}: succeeded" for job in three_jobs
+    ]
+
+
+def test_the_exit_status_of_several_is_the_worst_of_theirs(synth_ai: CommandLine, three_jobs: list[str]) -> None:
+    ran = synth_ai("jobs", "watch", *three_jobs, "--poll-timeout", "35", "--output", "json")
+    assert ran.code == 9
+    result = json.loads(ran.out.splitlines()[-1])
+    assert [job.get("error", {}).get("type") for job in result["jobs"]] == [None, "GaveUpWaiting", "GaveUpWaiting"]
+    assert [json.loads(line)["error"]["exit_code"] for line in ran.err.splitlines()] == [9, 9]
+
+    synth_ai.rehearsal.backend.world.trainer.failure = "out of memory"
+    assert synth_ai("jobs", "watch", *three_jobs).code == 8
+
+
+def test_on_a_terminal_a_chart_is_drawn(synth_ai: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal.stream)
+    monkeypatch.setenv("TERM", "xterm")
+    ran = synth_ai("train", "--config", "rl.toml", "--stream-format", "chart")
+    shown = terminal.shown()
+    assert ran.code == 0
+    assert [line for line in ran.out.splitlines() if line.startswith("[")] == [
+        "[00:00] queued", "[00:10] running", "[00:30] succeeded",
+    ]  # fmt: skip
+    assert "train.reward_mean" in shown
+    assert "step 4/4" in shown
+    assert "job: " not in shown
+
+
+def test_off_a_terminal_a_chart_is_lines(synth_ai: CommandLine) -> None:
+    ran = synth_ai("train", "--config", "sft.toml", "--stream-format", "chart")
+    assert (ran.code, "\x1b" in ran.out + ran.err) == (0, False)
+    assert "job: Step 4 of 4. train.loss=0.5" in ran.err.splitlines()
 
 
 def test_a_job_that_is_not_there_is_exit_code_6(synth_ai: CommandLine) -> None:

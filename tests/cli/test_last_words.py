@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from synth_train.adapters.in_memory.progress import RecordedProgress
+from synth_train.domain.model.errors import GaveUpWaiting
 from synth_train.domain.model.jobs import IdempotencyKey, JobId, Kind, Phase
 from synth_train.domain.model.moments import (
     ApiRootFound,
@@ -19,7 +20,9 @@ from synth_train.domain.model.moments import (
     Moment,
     PollingBegun,
     Resumed,
+    SeveralWatched,
     UploadBegun,
+    WatchFailed,
 )
 from synth_train.entrypoints.cli.standing import Standing
 from synth_train.ports.progress import ProgressPort
@@ -111,6 +114,19 @@ def test_a_watch_that_creates_nothing_speaks_of_its_job_only() -> None:
     assert last_words(CHOSEN, POLLING, creates=False) == (
         "job job_1 is still running",
         "Watch it again with: synth-ai jobs watch job_1 --backend https://h",
+    )
+
+
+def test_of_several_watched_jobs_those_count_that_are_not_over() -> None:
+    together = SeveralWatched(job_ids=(JobId("job_0"), JOB, JobId("job_2")), interval=5, timeout=3600)
+    assert last_words(CHOSEN, together, ENDED, creates=False) == (
+        "jobs job_0, job_2 are still running",
+        "Watch them again with: synth-ai jobs watch job_0 job_2 --backend https://h",
+    )
+    lost = WatchFailed(job_id=JobId("job_0"), error=GaveUpWaiting("gave up"))
+    assert last_words(CHOSEN, together, ENDED, lost, creates=False) == (
+        "job job_2 is still running",
+        "Watch it again with: synth-ai jobs watch job_2 --backend https://h",
     )
 
 

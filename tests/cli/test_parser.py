@@ -91,6 +91,7 @@ def test_every_option_reaches_its_place() -> None:
         "train --config a --config=b --type rl --env-file e --env-file=f --task-url T --dataset D --backend B --model M"
         " --no-allow-experimental --idempotency K --dry-run --no-poll --poll-timeout 1 --poll-interval 0.5 --examples 3"
         " --set x=1 --set y=2 --strict --output json --new --mint --insecure-http -v"
+        " --stream-format chart"
     )
     args = parse(typed.split())
 
@@ -98,6 +99,7 @@ def test_every_option_reaches_its_place() -> None:
     assert given == {
         "command": "train",
         "config": ["a", "b"],
+        "stream_format": "chart",
         "type": "rl",
         "env_file": ["e", "f"],
         "task_url": "T",
@@ -178,9 +180,9 @@ def test_the_help_of_train_explains_every_option_in_one_line(monkeypatch: pytest
     options = shown("train", "--help").partition("examples:")[0].partition("what to train:")[2]
 
     explained = [line for line in options.splitlines() if line.startswith(" ")]
-    # One option is too long for its name and its explanation to stand on one line.
+    # Two options are too long for their names and their explanations to stand on one line.
     names = [line for line in explained if line.startswith("  -")]
-    assert len(explained) == len(names) + 1
+    assert len(explained) == len(names) + 2
     assert [name for name in names if len(re.split(r"\s{2,}", name.strip())) < 2] == [
         "  --allow-experimental, --no-allow-experimental"
     ]

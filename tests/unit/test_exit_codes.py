@@ -10,7 +10,7 @@ from synth_train.domain.model import errors
 from synth_train.domain.model.errors import InvalidConfig, OutcomeUnknown, TrainingError
 from synth_train.domain.model.jobs import IdempotencyKey, JobId, Phase
 from synth_train.domain.usecases.batch import ConfigResult
-from synth_train.entrypoints.exit_codes import MEANINGS, ExitCode, exit_code_for, exit_code_of
+from synth_train.entrypoints.exit_codes import MEANINGS, ExitCode, exit_code_for, exit_code_of, worst
 
 FAILED = ConfigResult(config="b.toml", job_id=JobId("job_1"), phase=Phase.FAILED, word="failed")
 FINE = ConfigResult(config="a.toml", job_id=JobId("job_2"), phase=Phase.SUCCEEDED, word="succeeded")
@@ -77,3 +77,11 @@ def test_of_several_configs_the_first_that_did_not_succeed_decides(
     results: tuple[ConfigResult, ...], code: ExitCode
 ) -> None:
     assert exit_code_of(results) is code
+
+
+@pytest.mark.parametrize(
+    ("codes", "one"),
+    [([0, 0], 0), ([0, 9, 0], 9), ([9, 8], 8), ([8, 7], 7), ([7, 6], 6), ([6, 4, 0], 4), ([4, 1, 9], 1)],
+)
+def test_the_worst_of_several_ends_is_the_one_that_needs_most_of_us(codes: list[int], one: int) -> None:
+    assert worst(map(ExitCode, codes)) == one

@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from synth_train.domain.model.jobs import JobState
     from synth_train.domain.usecases.batch import ConfigResult
 
 
@@ -72,3 +73,26 @@ def exit_code_of(results: Iterable[ConfigResult]) -> ExitCode:
     if failed is None:
         return ExitCode.OK
     return ExitCode.JOB_FAILED if failed.error is None else exit_code_for(failed.error)
+
+
+def exit_code_of_state(state: JobState) -> ExitCode:
+    """The code of a job that has ended."""
+    from synth_train.domain.model.jobs import Phase
+
+    return ExitCode.OK if state.phase is Phase.SUCCEEDED else ExitCode.JOB_FAILED
+
+
+_BETTER_TO_WORSE = (
+    ExitCode.OK,
+    ExitCode.GAVE_UP,
+    ExitCode.JOB_FAILED,
+    ExitCode.UNREACHABLE,
+    ExitCode.REFUSED,
+    ExitCode.CREDENTIALS,
+)
+"""What can become of a job that is watched; one that goes on unseen is better than one that is known to have failed."""
+
+
+def worst(codes: Iterable[ExitCode]) -> ExitCode:
+    """The worst of several; what is not among the usual ends of a watch is worse than all of them."""
+    return max(codes, key=lambda code: _BETTER_TO_WORSE.index(code) if code in _BETTER_TO_WORSE else 99)

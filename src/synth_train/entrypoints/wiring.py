@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from synth_train.domain.usecases.jobs_follow import FollowJob
     from synth_train.domain.usecases.jobs_list import ListJobs
     from synth_train.domain.usecases.jobs_reach import ReachBackend
-    from synth_train.ports.backend import BackendsPort
+    from synth_train.domain.usecases.watch import WatchJob
+    from synth_train.ports.backend import Backend, BackendsPort
     from synth_train.ports.clock import ClockPort
     from synth_train.ports.journal import JournalPort
     from synth_train.ports.patience import PatiencePort
@@ -139,17 +140,27 @@ class App(Struct, frozen=True):
 
     def watch(self, found: FoundJob, *, interval: float, timeout: float) -> JobState:
         """Follow a job to its end; see `WatchJob`."""
+        watch = self._watching(found.backend)
+        return watch(found.kind, found.state.job_id, interval=interval, timeout=timeout)
+
+    def watch_several(
+        self, found: Sequence[FoundJob], *, interval: float, timeout: float
+    ) -> tuple[JobState | TrainingError, ...]:
+        """Follow jobs of one backend to their ends; see `WatchJob.several`."""
+        jobs = [(one.kind, one.state.job_id) for one in found]
+        return self._watching(found[0].backend).several(jobs, interval=interval, timeout=timeout)
+
+    def _watching(self, backend: Backend) -> WatchJob:
         from synth_train.domain.usecases.watch import WatchJob
 
-        watch = WatchJob(
-            backend=found.backend,
-            feed=found.backend,
+        return WatchJob(
+            backend=backend,
+            feed=backend,
             journal=self.train.journal,
             patience=self.train.patience,
             clock=self.train.clock,
             progress=self.train.progress,
         )
-        return watch(found.kind, found.state.job_id, interval=interval, timeout=timeout)
 
     def _reaching(self, usecase: type[R]) -> R:
         return usecase(

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from synth_train.domain.model.moments import Created, Moment, Noted, ProblemFound, Resumed
+from synth_train.domain.model.hosting import Event
+from synth_train.domain.model.moments import Created, EventSeen, Moment, Noted, ProblemFound, Resumed
 from synth_train.ports.progress import ProgressPort
 
 if TYPE_CHECKING:
@@ -30,5 +31,7 @@ class Events(ProgressPort):
                 self.warnings.append(str(moment.problem))
             case Noted(warning=True):
                 self.warnings.append(moment.text)
+            case EventSeen(event=Event(level="warning")):
+                self.warnings.append(f"job {moment.job_id}: {moment.event.message}")
             case _:
                 pass

@@ -49,6 +49,12 @@ class Screen:
         return self._steerable
 
     @property
+    def can_draw(self) -> bool:
+        """Whether stderr is such a terminal, and shows more letters than ASCII has."""
+        stream = self._err.stream
+        return self._steerable and stream is not None and stream.encoding.lower().startswith("utf")
+
+    @property
     def colour(self) -> bool:
         """Whether stderr may be coloured: a terminal, no `NO_COLOR`, no `TERM=dumb`."""
         return self._colour

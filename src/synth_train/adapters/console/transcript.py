@@ -6,9 +6,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from synth_train.adapters.console.course import Course, event_text
 from synth_train.adapters.console.meters import BarMeter, LineMeter
 from synth_train.adapters.console.words import clock, counted, seconds, size
-from synth_train.domain.model.jobs import Phase
+from synth_train.domain.model.hosting import Event
+from synth_train.domain.model.jobs import JobId, Phase
 from synth_train.domain.model.moments import (
     ApiRootFound,
     BackendChosen,
@@ -18,17 +20,20 @@ from synth_train.domain.model.moments import (
     DatasetChecked,
     DatasetProgress,
     EnvFilesUsed,
+    EventSeen,
     FileReady,
     FileWaiting,
     JobEnded,
     KeyMinted,
     Moment,
     Noted,
+    PointsSeen,
     PollFailed,
     PollingBegun,
     ProblemFound,
     Resumed,
     Retrying,
+    SeveralWatched,
     StatusSeen,
     TaskAppHealthy,
     TaskAppVerified,
@@ -60,9 +65,13 @@ class Transcript(ProgressPort):
         self._monotonic = monotonic
         self._meter = (BarMeter if screen.steerable else LineMeter)(screen, monotonic)
         self._trouble = ("", 0.0)
+        self._course = Course()
+        self._several = False
 
     def tell(self, moment: Moment) -> None:
-        for line in _transcript(moment):
+        if isinstance(moment, SeveralWatched):
+            self._several = True
+        for line in _transcript(moment, several=self._several):
             self._write(line)
         match moment:
             case ProblemFound():
@@ -84,12 +93,23 @@ class Transcript(ProgressPort):
             case JobEnded():
                 reason = f": {moment.reason}" if moment.reason else ""
                 self._screen.err(f"job {moment.job_id}: {moment.word}{reason}", label="error:", style=RED)
+            case EventSeen(event=Event(level="warning")):
+                self._course.of_event(moment)
+                self._warn(f"job {moment.job_id}: {event_text(moment.event)}")
+            case EventSeen():
+                self._happened(moment.job_id, self._course.of_event(moment))
+            case PointsSeen():
+                self._happened(moment.job_id, self._course.of_points(moment))
             case DatasetProgress():
                 self._meter.show(f"Checking {moment.path.name}", moment.done, moment.total)
             case UploadProgress():
                 self._meter.show(f"Uploading {moment.path.name}", moment.sent, moment.size)
             case _:
                 pass
+
+    def _happened(self, job_id: JobId, line: str) -> None:
+        if line:
+            self._screen.err(line, label=f"{job_id}:" if self._several else "job:")
 
     def _poll_failed(self, moment: PollFailed) -> None:
         said, at = self._trouble
@@ -106,8 +126,8 @@ class Transcript(ProgressPort):
         self._screen.err(text, label="note:")
 
 
-def _transcript(moment: Moment) -> list[str]:
-    """The lines that a moment adds to the transcript."""
+def _transcript(moment: Moment, *, several: bool) -> list[str]:
+    """The lines that a moment adds to the transcript; `several` tells whether they have to say which job they mean."""
     match moment:
         case EnvFilesUsed():
             return [f"Using env file: {path}" for path in moment.paths]
@@ -137,11 +157,17 @@ def _transcript(moment: Moment) -> list[str]:
             return [f"Response {moment.status}: {moment.reply}"]
         case PollingBegun():
             return [f"Polling job status (interval={seconds(moment.interval)}s, timeout={seconds(moment.timeout)}s)..."]
+        case SeveralWatched():
+            times = f"(interval={seconds(moment.interval)}s, timeout={seconds(moment.timeout)}s)"
+            return [f"Polling the status of {len(moment.job_ids)} jobs {times}..."]
         case StatusSeen():
             strange = " (a status we do not know)" if moment.phase is Phase.UNKNOWN else ""
-            return [f"[{clock(moment.elapsed)}] {moment.word}{strange}"]
+            job = f"{moment.job_id} " if several else ""
+            return [f"[{clock(moment.elapsed)}] {job}{moment.word}{strange}"]
         case Resumed(job_id=str()):
             return [f"Job {moment.job_id} exists already"]
+        case JobEnded(fine_tuned_model=str()) if several:
+            return [f"Fine-tuned model of {moment.job_id}: {moment.fine_tuned_model}"]
         case JobEnded(fine_tuned_model=str()):
             return [f"Fine-tuned model: {moment.fine_tuned_model}"]
         case _:

@@ -5,12 +5,14 @@ A moment holds what a person or a script may see: keys only as masks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
 from synth_train.domain.model.dataset import DatasetReport
 from synth_train.domain.model.errors import TrainingError
+from synth_train.domain.model.hosting import Event
 from synth_train.domain.model.jobs import FileId, IdempotencyKey, JobId, Kind, Phase
 from synth_train.domain.model.places import Problem
 
@@ -167,6 +169,14 @@ class PollingBegun(Moment, frozen=True):
     timeout: float
 
 
+class SeveralWatched(Moment, frozen=True):
+    """From here on these jobs are asked for in turn; told in place of `PollingBegun`."""
+
+    job_ids: tuple[JobId, ...]
+    interval: float
+    timeout: float
+
+
 class StatusSeen(Moment, frozen=True):
     """The status changed. `elapsed` counts seconds from the beginning of the watch."""
 
@@ -181,6 +191,30 @@ class PollFailed(Moment, frozen=True):
 
     job_id: JobId
     error: str
+
+
+class EventSeen(Moment, frozen=True):
+    """The backend tells that something happened to the job; each event once, by `seq`."""
+
+    job_id: JobId
+    event: Event
+
+
+class PointsSeen(Moment, frozen=True):
+    """The metrics of one step, by name; each step once, in order."""
+
+    job_id: JobId
+    step: int
+    values: Mapping[str, float]
+    created_at: float = 0.0
+    """Seconds since 1970, on the backend's clock; 0 when it does not say."""
+
+
+class WatchFailed(Moment, frozen=True):
+    """One of several jobs cannot be watched any more; the others are. Its outcome holds the same error."""
+
+    job_id: JobId
+    error: TrainingError
 
 
 class JobEnded(Moment, frozen=True):

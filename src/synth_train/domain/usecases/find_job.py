@@ -57,7 +57,23 @@ class FindJob(ReachBackend, frozen=True, kw_only=True):
             UsageError, CredentialsError, LocalStateError: there is no base, or no key.
             BackendError, KeyRefused: the backend could not be asked.
         """
+        return self.several((job_id,), kind=kind, backend=backend, env_files=env_files, insecure_http=insecure_http)[0]
+
+    def several(
+        self,
+        job_ids: Sequence[JobId],
+        *,
+        kind: Kind | None = None,
+        backend: str | None = None,
+        env_files: Sequence[Path] = (),
+        insecure_http: bool = False,
+    ) -> tuple[FoundJob, ...]:
+        """Jobs of one backend, each once, in the order of their names. Arguments and errors are those for one job."""
         reached = self.reach(backend, env_files, insecure_http)
+        found = [self._named(reached, kind, job_id) for job_id in job_ids]
+        return tuple({one.state.job_id: one for one in found}.values())
+
+    def _named(self, reached: Backend, kind: Kind | None, job_id: JobId) -> FoundJob:
         if job_id == LAST:
             return self._last(reached, kind)
         try:

@@ -31,9 +31,9 @@ class FollowJob(Patient, frozen=True, kw_only=True):
         while True:
             seen = events[-1].seq if events else after
             page = self.retrying(partial(_events, found, seen), what="read the events")
-            events += page
-            if len(page) < PAGE:
+            if not page:  # a short one may only be what this backend calls a page
                 return tuple(events)
+            events += page
 
     def __call__(self, found: FoundJob, *, interval: float, timeout: float, tell: Callable[[Event], None]) -> JobState:
         """Tell every event of a job, once each, until it has ended; how it has, which may be badly.

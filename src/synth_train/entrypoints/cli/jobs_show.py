@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,9 +30,14 @@ def run(session: Session) -> int:
 
 def find(session: Session) -> FoundJob:
     """The job that the command line names."""
+    return find_all(session, [session.args.job_id])[0]
+
+
+def find_all(session: Session, names: Sequence[str]) -> tuple[FoundJob, ...]:
+    """Jobs by their names, each once."""
     args = session.args
-    return session.app.find_job(
-        JobId(args.job_id),
+    return session.app.find_job.several(
+        tuple(map(JobId, names)),
         kind=kind_of(args),
         backend=args.backend,
         env_files=tuple(map(Path, args.env_file)),

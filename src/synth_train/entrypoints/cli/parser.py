@@ -24,7 +24,11 @@ COMMANDS = {
 
 JOB_ACTIONS = {
     "show": ("print the state of a job", "Print the state of a job. Exit status 0, whatever the state."),
-    "watch": ("follow a job to its end", "Follow a job that exists to its end. Stopping the watch stops no job."),
+    "watch": (
+        "follow jobs to their ends",
+        "Follow jobs that exist to their ends. Stopping the watch stops no job.\n"
+        "The exit status of several is the worst of theirs.",
+    ),
     "logs": ("print what has happened to a job", "Print the events of a job, the oldest first, a line for each."),
     "cancel": ("end a job", "Ask a job to end, and wait a little until it has."),
     "download": ("fetch the model that a job has made", "Fetch the model that a job has made, all of it or nothing."),
@@ -124,6 +128,7 @@ def _train(parser: _Parser) -> None:
     watching.add_argument("--poll", action=argparse.BooleanOptionalAction, help="follow the job (default: yes)")
     parser.set_defaults(poll=True)
     _polling(watching)
+    _stream_format(watching)
     _general(parser)
 
 
@@ -193,7 +198,12 @@ def _jobs(parser: _Parser) -> None:
     for name, (help_, description) in JOB_ACTIONS.items():
         action = actions.add_parser(name, help=help_)
         _describe(action, usage=f"{PROG} jobs {name} JOB [options]", description=description)
-        action.add_argument("job_id", type=_text, metavar="JOB", help="id of the job, the beginning of it, or @last")
+        named = "id of the job, the beginning of it, or @last"
+        if name == "watch":
+            action.usage = f"{PROG} jobs watch JOB... [options]"
+            action.add_argument("job_ids", nargs="+", type=_text, metavar="JOB", help=f"{named}; several take turns")
+        else:
+            action.add_argument("job_id", type=_text, metavar="JOB", help=named)
         options = action.add_argument_group("options")
         options.add_argument("--type", choices=("auto", "rl", "sft"), default="auto", help="kind of job")
         if name == "logs":
@@ -205,6 +215,8 @@ def _jobs(parser: _Parser) -> None:
         _backend(options)
         if name in ("watch", "logs"):
             _polling(options)
+        if name == "watch":
+            _stream_format(options)
         _general(action)
 
 
@@ -258,6 +270,15 @@ def _polling(group: argparse._ArgumentGroup) -> None:
         default=5.0,
         metavar="SECONDS",
         help="time between two looks at the job (default: 5)",
+    )
+
+
+def _stream_format(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--stream-format",
+        choices=("cli", "chart"),
+        default="cli",
+        help="show events and metrics as lines, or as a live chart (default: cli)",
     )
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from synth_train.adapters.console.events import Events
 from synth_train.adapters.console.transcript import Transcript
-from synth_train.domain.model.moments import ConfigFailed, Moment
+from synth_train.domain.model.moments import ConfigFailed, Moment, WatchFailed
 from synth_train.entrypoints.cli.report import VERSION, Report
 from synth_train.entrypoints.cli.standing import Standing
 from synth_train.entrypoints.wiring import App, build_app
@@ -31,9 +31,8 @@ class Session:
         self.args = args
         self.screen = screen
         self.report = report
-        self._events = Events(screen) if args.output == "json" else None
-        told = self._events or Transcript(screen, monotonic=time.monotonic, aside=getattr(args, "dry_run", False))
-        shown = _Announcing(told, report)
+        self._events = _events(args, screen)
+        shown = _Announcing(self._events or _shown(args, screen), report)
         report.standing = self.progress = Standing(shown, creates=args.command == "train")
         self.app = (build or build_app)(self.progress)
         report.secrets = lambda: self.app.secrets(self.progress.env_files)
@@ -50,8 +49,29 @@ class Session:
         self.screen.data(msgspec.json.encode({**head, **fields, "warnings": warnings}) + b"\n")
 
 
+def _events(args: Namespace, screen: Screen) -> Events | None:
+    """What tells a program, if one reads."""
+    if args.output != "json":
+        return None
+    if _name(args) != "jobs watch":
+        return Events(screen)
+    from synth_train.adapters.console.ndjson import Ndjson
+
+    return Ndjson(screen)
+
+
+def _shown(args: Namespace, screen: Screen) -> ProgressPort:
+    """What tells a person."""
+    transcript = Transcript(screen, monotonic=time.monotonic, aside=getattr(args, "dry_run", False))
+    if getattr(args, "stream_format", "") != "chart" or not screen.can_draw:
+        return transcript
+    from synth_train.adapters.console.panel import Panel
+
+    return Panel(transcript, screen, monotonic=time.monotonic)
+
+
 class _Announcing(ProgressPort):
-    """Reports what is wrong with one of several configs as soon as it is known, and hands all else on."""
+    """Reports what is wrong with one of several configs or jobs as soon as it is known, and hands all else on."""
 
     def __init__(self, inner: ProgressPort, report: Report) -> None:
         self._inner = inner
@@ -60,6 +80,8 @@ class _Announcing(ProgressPort):
     def tell(self, moment: Moment) -> None:
         if isinstance(moment, ConfigFailed):
             self._report.error(moment.error, config=moment.config)
+        elif isinstance(moment, WatchFailed):
+            self._report.error(moment.error)
         else:
             self._inner.tell(moment)
 

@@ -17,6 +17,8 @@ from synth_train.domain.model.moments import (
     Moment,
     PollingBegun,
     Resumed,
+    SeveralWatched,
+    WatchFailed,
 )
 from synth_train.domain.model.submission import Stage
 from synth_train.ports.progress import ProgressPort
@@ -41,6 +43,7 @@ class Standing(ProgressPort):
         self._kind: Kind | None = None
         self._started = False
         self._over = False
+        self._together: list[JobId] = []
 
     def tell(self, moment: Moment) -> None:
         match moment:
@@ -60,6 +63,10 @@ class Standing(ProgressPort):
                 self._started = moment.kind is Kind.RL
             case PollingBegun():
                 self._job, self._started = moment.job_id, True
+            case SeveralWatched():
+                self._together = list(moment.job_ids)
+            case JobEnded(job_id=job_id) | WatchFailed(job_id=job_id) if job_id in self._together:
+                self._together.remove(job_id)
             case JobEnded():
                 self._over = True
             case _:
@@ -69,10 +76,14 @@ class Standing(ProgressPort):
 
     def last_words(self) -> tuple[str, str]:
         """What is so, and what to do about it; nothing for a command that creates no job and watches none."""
+        if self._together:
+            jobs, are, them = ("job", "is", "it") if len(self._together) == 1 else ("jobs", "are", "them")
+            words = f"Watch {them} again with: {self._watch(*self._together)}"
+            return f"{jobs} {', '.join(self._together)} {are} still running", words
         if self._job is not None and self._over:
             return f"job {self._job} had ended", ""
         if self._job is not None and self._started:
-            return f"job {self._job} is still running", f"Watch it again with: {self._watch()}"
+            return f"job {self._job} is still running", f"Watch it again with: {self._watch(self._job)}"
         if self._job is not None:
             return (
                 f"job {self._job} exists, but may not have been started",
@@ -88,8 +99,8 @@ class Standing(ProgressPort):
         of = f" for {self._config}" if self._config else ""
         return f"no job was created{of}", "Run the same command again to go on."
 
-    def _watch(self) -> str:
-        words = ["synth-ai", "jobs", "watch", str(self._job)]
+    def _watch(self, *jobs: JobId) -> str:
+        words = ["synth-ai", "jobs", "watch", *jobs]
         if self._kind is not None:
             words += ["--type", self._kind.value]
         words += ["--backend", self._base]
