@@ -184,7 +184,8 @@ def test_the_help_of_train_explains_every_option_in_one_line(monkeypatch: pytest
     names = [line for line in explained if line.startswith("  -")]
     assert len(explained) == len(names) + 2
     assert [name for name in names if len(re.split(r"\s{2,}", name.strip())) < 2] == [
-        "  --allow-experimental, --no-allow-experimental"
+        "  --allow-experimental, --no-allow-experimental",
+        "  --stream-format {cli,chart}",
     ]
 
 
