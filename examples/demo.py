@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from synth_train.adapters.in_memory.backend import InMemoryHosting
-from synth_train.adapters.serving.loopback import LoopbackServer
+from synth_train.adapters.serving.server import ServerThread
 from synth_train.adapters.system_clock import SystemClock
 
 CONFIG = Path(__file__).parent / "sft" / "sft.toml"
@@ -23,7 +23,7 @@ CONFIG = Path(__file__).parent / "sft" / "sft.toml"
 def main() -> int:
     hosting = InMemoryHosting(clock=SystemClock())
     hosting.executor.delay, hosting.trainer.lasts = 1.0, 3.0
-    with LoopbackServer(hosting.hosting) as server, tempfile.TemporaryDirectory() as state:
+    with ServerThread(hosting.hosting) as server, tempfile.TemporaryDirectory() as state:
         command = ["train", "--config", os.path.relpath(CONFIG), "--backend", server.url, "--poll-interval", "0.5"]
         print("This demo trains no model: its backend lives in memory, and its trainer only takes time.")
         print(f"$ synth-ai {shlex.join(command)}", flush=True)

@@ -6,27 +6,27 @@ but before its reply, or after its reply), at a stage of the journal, or at a li
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from cases.harness import ENV_KEY, SYNTH_KEY, Ran, Workspace
 from cases.scripted_server import RL_GOES_WELL, ScriptedServer
+from support.serving import needs_the_server
 from synth_train.adapters.in_memory.backend import InMemoryHosting
 from synth_train.adapters.in_memory.sealer import ReadableSealer, ReadableUnsealer
-from synth_train.adapters.serving.loopback import LoopbackServer
-from synth_train.adapters.serving.routes import Reply, Request, refused
 from synth_train.adapters.system_clock import SystemClock
-from synth_train.domain.model.hosting import Refusal
 from synth_train.domain.model.jobs import Kind
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.submission import Stage, Submission
@@ -103,20 +103,25 @@ RL_MOMENTS = [
 
 
 class Killing:
-    """Routes that kill the victim at one moment, once."""
+    """An ASGI app that kills the victim at one moment of a request to the app behind it, once."""
 
-    def __init__(self, routes: Callable[[Request], Reply], victim: Victim, moment: Moment) -> None:
-        self._routes, self._victim, self._moment = routes, victim, moment
+    def __init__(self, app: Any, victim: Victim, moment: Moment) -> None:
+        self._app, self._victim, self._moment = app, victim, moment
 
-    def __call__(self, request: Request) -> Reply:
-        fits = self._moment.what in f"{request.method} {request.path}" and not self._victim.killed
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        fits = self._moment.what in f"{scope['method']} {scope['path']}" and not self._victim.killed
+
+        async def send_after_the_kill(message: Any) -> None:
+            if fits and self._moment.how == "effect" and message["type"] == "http.response.start":
+                await asyncio.to_thread(self._victim.kill)
+            await send(message)
+
         if fits and self._moment.how == "before":
-            self._victim.kill()
-            return refused(Refusal(503, "killed", "its sender is dead"))
-        reply = self._routes(request)
-        if fits and self._moment.how == "effect":
-            self._victim.kill()
-        return reply
+            await asyncio.to_thread(self._victim.kill)
+            await send({"type": "http.response.start", "status": 503, "headers": [(b"content-length", b"0")]})
+            await send({"type": "http.response.body"})
+        else:
+            await self._app(scope, receive, send_after_the_kill)
 
 
 @dataclass
@@ -161,11 +166,13 @@ def world(root: Path, moment: Moment) -> Iterator[World]:
         if moment.how == "reply" and moment.what in line:
             victim.kill()
 
+    needs_the_server()
+    from synth_train.adapters.serving.server import ServerThread
+
     with (
-        LoopbackServer(hosting.hosting, log=replied) as server,
+        ServerThread(hosting.hosting, log=replied, around=lambda app: Killing(app, victim, moment)) as server,
         ScriptedServer({route: RL_GOES_WELL[route] for route in ("GET /health", "GET /task_info")}) as app,
     ):
-        server._server.routes = Killing(server._server.routes, victim, moment)  # type: ignore[assignment]
         if moment.how == "task-app":
             threading.Thread(target=kill_at_request, args=(app, moment.what, victim), daemon=True).start()
         yield World(workspace, hosting, server.url, app.origin, victim)

@@ -1,4 +1,4 @@
-"""Hosting behind a socket: routes that the client in tests/contracts does not use, and what should not be sent."""
+"""The server: routes that the client in tests/contracts does not use, and what should not be sent."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from support.serving import serving
+from support.serving import needs_the_server, serving
 from synth_train.adapters.in_memory.backend import InMemoryHosting
 from synth_train.adapters.in_memory.clock import ManualClock
-from synth_train.adapters.serving.loopback import LoopbackServer
 from synth_train.domain.model.hosting import Refusal
 
 KEY = "fake-synth-key-0001-abcdefgh"
@@ -193,8 +192,6 @@ def test_a_query_that_makes_no_sense_is_named(client: Client, query: str) -> Non
     [
         ("GET", "/"),
         ("GET", "/nowhere"),
-        ("DELETE", "/rl/jobs/x"),
-        ("POST", "/health"),
         ("GET", "/rl/jobs/x/y"),
         ("GET", "/api/api/health"),
         ("GET", "/rl/jobs/../jobs"),
@@ -203,6 +200,13 @@ def test_a_query_that_makes_no_sense_is_named(client: Client, query: str) -> Non
 def test_what_is_no_route_is_404(client: Client, method: str, path: str) -> None:
     status, body = client.ask(method, path)
     assert (status, body["error"]["code"]) == (404, "no_such_route")
+
+
+@pytest.mark.parametrize(("method", "path"), [("DELETE", "/rl/jobs/x"), ("POST", "/health"), ("HEAD", "/files")])
+def test_what_is_no_method_of_a_route_is_405_and_names_those_there_are(url: str, method: str, path: str) -> None:
+    reply = sent(url, f"{method} {path} HTTP/1.1\r\nConnection: close")
+    assert status_of(reply) == 405
+    assert b"\r\nallow: " in reply.lower()
 
 
 @pytest.mark.parametrize("header", ["", "Basic abc", "Bearer ", "Bearer"])
@@ -272,7 +276,6 @@ def status_of(reply: bytes) -> int:
         ("Content-Length: ²", 400),
         ("Content-Length: 5\r\nContent-Length: 288", 400),
         ("Content-Length: 1000000000000", 413),
-        ("Transfer-Encoding: chunked", 411),
         ("Connection: close", 411),
     ],
 )
@@ -280,6 +283,12 @@ def test_a_length_that_cannot_be_believed_is_refused_at_once_and_the_connection_
     url: str, world: InMemoryHosting, lengths: str, status: int
 ) -> None:
     assert status_of(sent(url, f"POST /api/files HTTP/1.1\r\n{lengths}", form())) == status
+    assert world.blobs.contents == {}
+
+
+def test_a_body_in_chunks_is_refused_whether_they_can_be_read_or_not(url: str, world: InMemoryHosting) -> None:
+    for chunks, status in ((b"%x\r\n%s\r\n0\r\n\r\n" % (len(form()), form()), 411), (form(), 400)):
+        assert status_of(sent(url, "POST /api/files HTTP/1.1\r\nTransfer-Encoding: chunked", chunks)) == status
     assert world.blobs.contents == {}
 
 
@@ -305,7 +314,7 @@ def test_nothing_is_kept_of_a_body_that_is_shorter_than_announced(
         short.sendall(f"POST /files HTTP/1.1\r\nAuthorization: Bearer {KEY}\r\nContent-Type: {FORM}\r\n".encode())
         short.sendall(b"Content-Length: 1000\r\n\r\n" + form()[:150])
         short.shutdown(socket.SHUT_WR)
-        assert short.recv(1000) == b""
+        assert short.recv(1000)[:12] in (b"", b"HTTP/1.1 400")
     assert (world.store.all_files, world.blobs.contents) == ([], {})
 
 
@@ -326,8 +335,11 @@ def test_a_bug_is_told_as_one_and_its_traceback_only_to_the_log(world: InMemoryH
         raise ZeroDivisionError("a secret detail")
 
     world.executor.wake = broken  # type: ignore[method-assign]
+    needs_the_server()
+    from synth_train.adapters.serving.server import ServerThread
+
     lines: list[str] = []
-    with LoopbackServer(world.hosting, log=lines.append) as server:
+    with ServerThread(world.hosting, log=lines.append) as server:
         client = Client(server.url)
         status, body = client.ask("POST", "/rl/jobs", RL)
         client.close()
@@ -337,9 +349,8 @@ def test_a_bug_is_told_as_one_and_its_traceback_only_to_the_log(world: InMemoryH
     assert lines[1] == "POST /rl/jobs 500"
 
 
-def test_a_client_that_stalls_is_told_so(world: InMemoryHosting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("synth_train.adapters.serving.loopback._Handler.timeout", 0.1)
-    with serving(world.hosting) as url:
+def test_a_client_that_stalls_is_told_so(world: InMemoryHosting) -> None:
+    with serving(world.hosting, stall=0.1) as url:
         assert status_of(sent(url, "POST /files HTTP/1.1\r\nContent-Length: 1000", form()[:50])) == 408
     assert world.blobs.contents == {}
 
