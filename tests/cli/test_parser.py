@@ -7,7 +7,7 @@ import re
 import pytest
 
 from synth_train.domain.model.errors import UsageError
-from synth_train.entrypoints.cli.parser import Answered, parse, wants_json
+from synth_train.entrypoints.cli.parser import COMMANDS, Answered, parse, wants_json
 
 TRAIN = ["train", "--config", "sft.toml"]
 
@@ -38,7 +38,7 @@ def test_a_misspelt_option_is_named_with_the_right_one(typed: str, near: str) ->
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ([], "name a command: train, config, data, jobs"),
+        ([], f"name a command: {', '.join(COMMANDS)}"),
         (["config"], "the following arguments are required: ACTION"),
         (["data", "check"], "the following arguments are required: FILE"),
         (["jobs", "watch"], "the following arguments are required: JOB"),
@@ -156,6 +156,8 @@ def shown(*args: str) -> str:
         ["jobs"],
         ["jobs", "show"],
         ["jobs", "watch"],
+        ["task-app"],
+        ["task-app", "check"],
         ["jobs", "list"],
         ["jobs", "logs"],
         ["jobs", "cancel"],

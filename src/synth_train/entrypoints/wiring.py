@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import Struct
 
@@ -24,7 +24,7 @@ from synth_train.domain.model.errors import InvalidDataset, TrainingError
 from synth_train.domain.model.jobs import Kind
 from synth_train.domain.model.plan import Plan
 from synth_train.domain.model.secret import Secret
-from synth_train.domain.model.settings import EnvFile, Variables
+from synth_train.domain.model.settings import ENVIRONMENT_KEY, EnvFile, Variables
 from synth_train.domain.usecases.plan import Choices, PlanConfig
 from synth_train.domain.usecases.train import Train
 from synth_train.ports.progress import ProgressPort
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from synth_train.domain.model.dataset import DatasetReport
     from synth_train.domain.model.hosting import ResultFile
     from synth_train.domain.model.jobs import JobState
+    from synth_train.domain.model.task_app_rules import Finding
     from synth_train.domain.usecases.find_job import FindJob, FoundJob
+    from synth_train.domain.usecases.inspect_task_app import Inspection
     from synth_train.domain.usecases.jobs_cancel import CancelJob
     from synth_train.domain.usecases.jobs_follow import FollowJob
     from synth_train.domain.usecases.jobs_list import ListJobs
@@ -137,6 +139,36 @@ class App(Struct, frozen=True):
 
         download = DownloadModel(patience=self.train.patience, progress=self.train.progress)
         return download(found, FolderDestination(folder))
+
+    def inspect_task_app(
+        self,
+        task_url: str,
+        *,
+        env_files: Sequence[Path],
+        section: Mapping[str, Any],
+        rollout_time: float,
+        tell: Callable[[Finding], None],
+    ) -> Inspection:
+        """Hold a task app against the contract, with the keys that the variables have; see `InspectTaskApp`.
+
+        Raises:
+            CredentialsError: there is no environment key, or it cannot be sent.
+            UsageError: the URL is none.
+        """
+        from synth_train.adapters.http.scripted_policy import LoopbackPolicy
+        from synth_train.adapters.http.task_app import HttpTaskApp
+        from synth_train.domain.usecases.inspect_task_app import InspectTaskApp
+        from synth_train.domain.usecases.keys import ResolveKeys
+
+        keys = ResolveKeys(env=self.train.env, prompt=self.train.prompt, progress=self.train.progress)
+        variables = keys.variables(given=env_files, needed=((ENVIRONMENT_KEY,),))
+        found = keys.environment_key(variables)
+        if found is None:
+            found = keys.with_aliases(keys.ask(ENVIRONMENT_KEY, variables), variables)
+        inspect = InspectTaskApp(
+            app=HttpTaskApp(), policy=LoopbackPolicy(), clock=self.train.clock, entropy=self.train.entropy
+        )
+        return inspect(task_url, found, tell=tell, section=section, rollout_time=rollout_time)
 
     def watch(self, found: FoundJob, *, interval: float, timeout: float) -> JobState:
         """Follow a job to its end; see `WatchJob`."""

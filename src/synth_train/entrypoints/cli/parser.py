@@ -20,6 +20,8 @@ COMMANDS = {
     "config": "check a TOML, or print the schema of one",
     "data": "check a chat dataset",
     "jobs": "look at jobs; follow, cancel or download one",
+    "serve": "serve this machine's backend over HTTP, with a page for browsers",
+    "task-app": "check a task app against the contract",
 }
 
 JOB_ACTIONS = {
@@ -96,6 +98,8 @@ def _parser() -> _Parser:
     _config(commands.add_parser("config", help=COMMANDS["config"]))
     _data(commands.add_parser("data", help=COMMANDS["data"]))
     _jobs(commands.add_parser("jobs", help=COMMANDS["jobs"]))
+    _serve(commands.add_parser("serve", help=COMMANDS["serve"]))
+    _task_app(commands.add_parser("task-app", help=COMMANDS["task-app"]))
     return parser
 
 
@@ -220,6 +224,49 @@ def _jobs(parser: _Parser) -> None:
         _general(action)
 
 
+def _task_app(parser: _Parser) -> None:
+    _describe(parser, usage=f"{PROG} task-app ACTION ...", description=_sentence(COMMANDS["task-app"]))
+    _info(parser)
+    actions = parser.add_subparsers(
+        title="actions", prog=f"{PROG} task-app", dest="action", metavar="ACTION", required=True
+    )
+    check = actions.add_parser("check", help="use it as a trainer would, and name each rule that it breaks")
+    _describe(
+        check,
+        usage=f"{PROG} task-app check URL [options]",
+        description="Check a task app: its routes, its keys, its seeds, and rollouts with a scripted policy.\n"
+        "The policy is on this machine's loopback, so rollouts need an app on this machine, too.",
+    )
+    check.add_argument("url", type=_text, metavar="URL", help="address of the task app")
+    options = check.add_argument_group("options")
+    _env_files(options)
+    options.add_argument("--config", type=_text, metavar="FILE", help="TOML whose [rollout] the rollouts use")
+    options.add_argument(
+        "--timeout", type=_seconds, default=120.0, metavar="SECONDS", help="for one rollout (default: 120)"
+    )
+    _general(check)
+
+
+def _serve(parser: _Parser) -> None:
+    _describe(
+        parser,
+        usage=f"{PROG} serve [options]",
+        description="Serve the backend of this machine over HTTP, until SIGTERM or Ctrl-C. A key is made when it first\n"
+        "starts, unless one is given; docs/serving.md tells more.",
+    )
+    where = parser.add_argument_group("where")
+    where.add_argument("--host", type=_text, default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    where.add_argument("--port", type=_port, default=8000, help="port to listen on; 0: any (default: 8000)")
+    where.add_argument("--expose", action="store_true", help="let other machines in; needs a key of your own")
+    who = parser.add_argument_group("who may come in, and with how much")
+    who.add_argument(
+        "--token-file", type=_text, metavar="FILE", help="keys, a line each (default: SYNTH_SERVE_TOKEN)"
+    )
+    who.add_argument("--max-upload", type=_size, metavar="SIZE", help="largest file, such as 500M (default: 8G)")
+    _general(parser, output=False)
+    parser.set_defaults(output="human")
+
+
 # -- options that several commands share
 
 
@@ -248,11 +295,15 @@ def _content(group: argparse._ArgumentGroup) -> None:
 
 def _backend(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--backend", type=_text, metavar="URL", help="base URL of the backend, or local")
-    group.add_argument(
-        "--env-file", action="append", default=[], type=_text, metavar="FILE", help="keys; may be repeated, later wins"
-    )
+    _env_files(group)
     group.add_argument(
         "--insecure-http", action="store_true", help="allow plain http to a host other than this machine"
+    )
+
+
+def _env_files(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--env-file", action="append", default=[], type=_text, metavar="FILE", help="keys; may be repeated, later wins"
     )
 
 
@@ -330,6 +381,21 @@ def _count(value: str) -> int:
     if count < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number above 0, not {value!r}")
     return count
+
+
+def _port(value: str) -> int:
+    if not (value.isascii() and value.isdigit() and int(value) < 65_536):
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to 65535, not {value!r}")
+    return int(value)
+
+
+def _size(value: str) -> int:
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    unit = units.get(value[-1:].upper(), 1)
+    digits = value[:-1] if unit > 1 else value
+    if not (digits.isascii() and digits.isdigit() and int(digits)):
+        raise argparse.ArgumentTypeError(f"must be a number of bytes, or of K, M or G, above 0, not {value!r}")
+    return int(digits) * unit
 
 
 def _seconds(value: str) -> float:

@@ -88,7 +88,7 @@ class _Announcing(ProgressPort):
 
 def command(args: Namespace) -> Callable[[Session], int]:
     """The function that runs a command: `run` in the module of its name, such as `train` or `config_check`."""
-    module = import_module(f"synth_train.entrypoints.cli.{_name(args).replace(' ', '_')}")
+    module = import_module(f"synth_train.entrypoints.cli.{_name(args).replace(' ', '_').replace('-', '_')}")
     return cast("Callable[[Session], int]", module.run)
 
 
