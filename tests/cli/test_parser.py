@@ -158,6 +158,7 @@ def shown(*args: str) -> str:
         ["jobs", "watch"],
         ["task-app"],
         ["task-app", "check"],
+        ["doctor"],
         ["jobs", "list"],
         ["jobs", "logs"],
         ["jobs", "cancel"],

@@ -11,10 +11,11 @@ import pytest
 from synth_train.adapters.in_memory.clock import ManualClock
 from synth_train.adapters.in_memory.entropy import CountingEntropy
 from synth_train.adapters.in_memory.played_task_app import InMemoryPolicy, PlayedTaskApp
+from synth_train.domain.model.checkup import Finding, Outcome
 from synth_train.domain.model.errors import UsageError
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.task_app import TaskAppKeys, Trouble
-from synth_train.domain.model.task_app_rules import FORMS, Finding, Outcome
+from synth_train.domain.model.task_app_rules import FORMS
 from synth_train.domain.usecases.inspect_task_app import Inspection, InspectTaskApp
 
 KEY = Secret("environment-key-vqzjxkwy")

@@ -31,10 +31,11 @@ from synth_train.ports.progress import ProgressPort
 
 if TYPE_CHECKING:
     from synth_train.adapters.in_memory.rehearsal import Rehearsal
+    from synth_train.domain.model.checkup import Finding
     from synth_train.domain.model.dataset import DatasetReport
     from synth_train.domain.model.hosting import ResultFile
     from synth_train.domain.model.jobs import JobState
-    from synth_train.domain.model.task_app_rules import Finding
+    from synth_train.domain.usecases.doctor import Doctor
     from synth_train.domain.usecases.find_job import FindJob, FoundJob
     from synth_train.domain.usecases.inspect_task_app import Inspection
     from synth_train.domain.usecases.jobs_cancel import CancelJob
@@ -140,6 +141,20 @@ class App(Struct, frozen=True):
         download = DownloadModel(patience=self.train.patience, progress=self.train.progress)
         return download(found, FolderDestination(folder))
 
+    @property
+    def doctor(self) -> Doctor:
+        """See `Doctor`."""
+        from synth_train.adapters.this_machine import ThisMachine
+        from synth_train.domain.usecases.doctor import Doctor
+
+        return Doctor(
+            env=self.train.env,
+            prompt=self.train.prompt,
+            backends=self.train.backends,
+            task_app=self.train.task_app,
+            machine=ThisMachine(_home(), os.environ),
+        )
+
     def inspect_task_app(
         self,
         task_url: str,
@@ -217,7 +232,7 @@ class App(Struct, frozen=True):
 
 def build_app(progress: ProgressPort) -> App:
     """The app that `synth-ai` runs, told of progress through `progress`. Nothing is opened or connected yet."""
-    home = Path(os.environ.get("SYNTH_AI_HOME") or "~/.synth-ai").expanduser()
+    home = _home()
     clock = SystemClock()
     return App(
         Train(
@@ -235,6 +250,11 @@ def build_app(progress: ProgressPort) -> App:
             progress=progress,
         )
     )
+
+
+def _home() -> Path:
+    """Our folder for state."""
+    return Path(os.environ.get("SYNTH_AI_HOME") or "~/.synth-ai").expanduser()
 
 
 def rehearsed(train: Train, rehearsal: Rehearsal) -> Train:

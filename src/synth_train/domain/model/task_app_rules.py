@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 from msgspec import Struct
 
+from synth_train.domain.model.checkup import Finding, Outcome
 from synth_train.domain.model.replies import says
 from synth_train.domain.model.scripted_policy import Asked
 from synth_train.domain.model.secret import SHORTEST_TO_SHOW
@@ -25,26 +25,6 @@ MODEL = "scripted-policy"
 EXTRA_HEADER = "x-check"
 FORMS = {"plain": "", "v1": "/v1", "whole": "/v1/chat/completions"}
 """How an inference URL may end; whatever it is, completions are asked for at `.../v1/chat/completions`."""
-
-
-class Outcome(str, Enum):
-    """What became of a rule."""
-
-    OK = "ok"
-    WARNING = "warning"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-
-
-class Finding(Struct, frozen=True, kw_only=True):
-    """One rule, and whether the app keeps it."""
-
-    rule: str
-    """Its name: words with hyphens."""
-    outcome: Outcome
-    what: str = ""
-    """What was found; empty when the rule is kept and there is nothing to say."""
-    remedy: str = ""
 
 
 class Rollout(Struct, frozen=True, kw_only=True):

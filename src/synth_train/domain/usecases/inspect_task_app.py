@@ -11,12 +11,13 @@ from msgspec import Struct
 
 from synth_train.domain.model import task_app_rules as rules
 from synth_train.domain.model.addresses import address
+from synth_train.domain.model.checkup import Finding, Outcome
 from synth_train.domain.model.errors import UsageError
 from synth_train.domain.model.scripted_policy import Asked
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.showing import plain
 from synth_train.domain.model.task_app import Probe, TaskAppKeys
-from synth_train.domain.model.task_app_rules import Finding, Outcome, Rollout
+from synth_train.domain.model.task_app_rules import Rollout
 from synth_train.ports.clock import ClockPort
 from synth_train.ports.entropy import EntropyPort
 from synth_train.ports.policy import PolicyPort, ServedPolicy

@@ -16,6 +16,7 @@ from synth_train.domain.model.settings import (
     API_KEY,
     ENVIRONMENT_KEY_ALIASES,
     EnvFile,
+    Found,
     Variables,
 )
 from synth_train.domain.model.task_app import TaskAppKeys
@@ -93,6 +94,14 @@ class ResolveKeys(Struct, frozen=True, kw_only=True):
         """
         found = variables.lookup(API_KEY)
         return self._fit(found.value, found.where) if found else self.ask(API_KEY, variables)
+
+    def fit(self, found: Found) -> Secret:
+        """A key that was found, as it can be sent.
+
+        Raises:
+            CredentialsError: it cannot be sent in a header.
+        """
+        return self._fit(found.value, found.where)
 
     def environment_key(self, variables: Variables) -> TaskAppKeys | None:
         """The key of the task app and its aliases; None when there is none, which may be minted then.

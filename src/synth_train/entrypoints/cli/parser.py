@@ -22,6 +22,7 @@ COMMANDS = {
     "jobs": "look at jobs; follow, cancel or download one",
     "serve": "serve this machine's backend over HTTP, with a page for browsers",
     "task-app": "check a task app against the contract",
+    "doctor": "look whether keys, backend, task app and machine are fit for jobs",
 }
 
 JOB_ACTIONS = {
@@ -100,6 +101,7 @@ def _parser() -> _Parser:
     _jobs(commands.add_parser("jobs", help=COMMANDS["jobs"]))
     _serve(commands.add_parser("serve", help=COMMANDS["serve"]))
     _task_app(commands.add_parser("task-app", help=COMMANDS["task-app"]))
+    _doctor(commands.add_parser("doctor", help=COMMANDS["doctor"]))
     return parser
 
 
@@ -251,20 +253,31 @@ def _serve(parser: _Parser) -> None:
     _describe(
         parser,
         usage=f"{PROG} serve [options]",
-        description="Serve the backend of this machine over HTTP, until SIGTERM or Ctrl-C. A key is made when it first\n"
-        "starts, unless one is given; docs/serving.md tells more.",
+        description="Serve the backend of this machine over HTTP, until SIGTERM or Ctrl-C.\n"
+        "A key is made when it first starts, unless one is given.",
     )
     where = parser.add_argument_group("where")
     where.add_argument("--host", type=_text, default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     where.add_argument("--port", type=_port, default=8000, help="port to listen on; 0: any (default: 8000)")
     where.add_argument("--expose", action="store_true", help="let other machines in; needs a key of your own")
     who = parser.add_argument_group("who may come in, and with how much")
-    who.add_argument(
-        "--token-file", type=_text, metavar="FILE", help="keys, a line each (default: SYNTH_SERVE_TOKEN)"
-    )
+    who.add_argument("--token-file", type=_text, metavar="FILE", help="keys, a line each (default: SYNTH_SERVE_TOKEN)")
     who.add_argument("--max-upload", type=_size, metavar="SIZE", help="largest file, such as 500M (default: 8G)")
     _general(parser, output=False)
     parser.set_defaults(output="human")
+
+
+def _doctor(parser: _Parser) -> None:
+    _describe(
+        parser,
+        usage=f"{PROG} doctor [options]",
+        description="Look whether everything is there that jobs need. Nothing is changed, and no job created.",
+    )
+    options = parser.add_argument_group("options")
+    _backend(options)
+    options.add_argument("--task-url", type=_text, metavar="URL", help="address of the task app")
+    options.add_argument("--devices", action="store_true", help="look for GPUs, too; loads torch")
+    _general(parser)
 
 
 # -- options that several commands share

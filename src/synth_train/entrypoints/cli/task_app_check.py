@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synth_train.adapters.console.words import counted
+from synth_train.domain.model.checkup import Finding, Outcome
 from synth_train.domain.model.errors import InvalidConfig
-from synth_train.domain.model.task_app_rules import Finding, Outcome
 from synth_train.domain.usecases.inspect_task_app import Inspection
+from synth_train.entrypoints.cli.findings import described_finding, tell_finding
 from synth_train.entrypoints.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from synth_train.entrypoints.cli.session import Session
-
-_WIDTH = max(map(len, Outcome))
 
 
 def run(session: Session) -> int:
@@ -25,7 +24,7 @@ def run(session: Session) -> int:
 
     def tell(finding: Finding) -> None:
         if not session.as_json:
-            _tell(session, finding)
+            tell_finding(session, finding)
 
     section = _section(session, args.config) if args.config else {}
     inspection = session.app.inspect_task_app(
@@ -33,7 +32,7 @@ def run(session: Session) -> int:
     )
     code = ExitCode.OK if inspection.ok else ExitCode.TASK_APP
     if session.as_json:
-        findings = [_described(finding) for finding in inspection.findings]
+        findings = [described_finding(finding) for finding in inspection.findings]
         session.document(code, task_app=args.url, rollout_seconds=inspection.seconds, findings=findings)
     else:
         session.screen.out(_summary(inspection))
@@ -48,13 +47,6 @@ def _section(session: Session, name: str) -> Mapping[str, Any]:
     return section
 
 
-def _tell(session: Session, finding: Finding) -> None:
-    what = f": {finding.what}" if finding.what else ""
-    session.screen.out(f"{finding.outcome.value:<{_WIDTH}}  {finding.rule}{what}")
-    if finding.remedy:
-        session.screen.out(f"{'':<{_WIDTH}}  {finding.remedy}")
-
-
 def _summary(inspection: Inspection) -> str:
     counts = Counter(finding.outcome for finding in inspection.findings)
     words = [
@@ -65,13 +57,3 @@ def _summary(inspection: Inspection) -> str:
     words += [f"{counts[Outcome.SKIPPED]} skipped"] if counts[Outcome.SKIPPED] else []
     took = "" if inspection.seconds is None else f"; the first rollout took {inspection.seconds:.2f} s"
     return f"Task app: {', '.join(words)}{took}"
-
-
-def _described(finding: Finding) -> dict[str, object]:
-    """A finding as the value that stands in JSON documents."""
-    return {
-        "rule": finding.rule,
-        "outcome": finding.outcome.value,
-        "what": finding.what or None,
-        "remedy": finding.remedy or None,
-    }
