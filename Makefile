@@ -14,7 +14,7 @@ setup: $(READY)  ## an environment in .venv with the project and its tools
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable . --group dev
+	$(BIN)/python -m pip install --quiet --editable . --group dev --group web
 	@touch $@
 
 demo: $(READY)  ## the SFT example, from its TOML to the job's end, against a backend in memory

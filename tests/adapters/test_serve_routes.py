@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import requests
 
 from support.serving import needs_the_server, serving
 from synth_train.adapters.in_memory.backend import InMemoryHosting
@@ -302,7 +303,9 @@ def test_a_json_body_that_is_too_large_is_refused_unread(url: str) -> None:
 
 def test_others_are_served_while_a_client_is_stuck(url: str, client: Client) -> None:
     with socket.create_connection(client.address, timeout=5) as stuck:
-        stuck.sendall(f"POST /files HTTP/1.1\r\nAuthorization: Bearer {KEY}\r\nContent-Type: {FORM}\r\n".encode())
+        stuck.sendall(
+            f"POST /files HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nContent-Type: {FORM}\r\n".encode()
+        )
         stuck.sendall(b"Content-Length: 1000\r\n\r\n" + form()[:50])
         assert upload(client, form())[0] == 201
 
@@ -311,10 +314,12 @@ def test_nothing_is_kept_of_a_body_that_is_shorter_than_announced(
     url: str, client: Client, world: InMemoryHosting
 ) -> None:
     with socket.create_connection(client.address, timeout=5) as short:
-        short.sendall(f"POST /files HTTP/1.1\r\nAuthorization: Bearer {KEY}\r\nContent-Type: {FORM}\r\n".encode())
+        short.sendall(
+            f"POST /files HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nContent-Type: {FORM}\r\n".encode()
+        )
         short.sendall(b"Content-Length: 1000\r\n\r\n" + form()[:150])
         short.shutdown(socket.SHUT_WR)
-        assert short.recv(1000)[:12] in (b"", b"HTTP/1.1 400")
+        assert short.recv(1000) == b""
     assert (world.store.all_files, world.blobs.contents) == ([], {})
 
 
@@ -357,3 +362,134 @@ def test_a_client_that_stalls_is_told_so(world: InMemoryHosting) -> None:
 
 def test_a_refusal_has_one_shape() -> None:
     assert set(Refusal(400, "code", "message").body) == {"detail", "error"}
+
+
+def test_a_head_that_does_not_come_to_its_end_is_given_up(world: InMemoryHosting) -> None:
+    with serving(world.hosting, head=0.1) as url:
+        for begun in (b"", b"GET / HTTP/1.1\r\nHost: x\r\n"):
+            with socket.create_connection(Client(url).address, timeout=5) as slow:
+                slow.sendall(begun)
+                assert status_of(slow.recv(1000)) == 408
+                assert slow.recv(1000) == b""
+
+
+def test_a_head_that_is_too_long_is_refused(url: str) -> None:
+    for length, status in ((40_000, 431), (400_000, 400)):
+        assert status_of(sent(url, f"GET /files HTTP/1.1\r\nConnection: close\r\nX-Long: {'x' * length}")) == status
+
+
+def test_json_that_is_nested_too_deeply_is_refused_and_brackets_in_texts_are_not(client: Client) -> None:
+    deep = {"data": {**RL["data"], "config": {"a": json.loads("[" * 99 + "]" * 99)}}}
+    assert client.ask("POST", "/rl/jobs", deep)[1]["error"]["code"] == "invalid_json"
+    text = {"data": {**RL["data"], "config": {"a": '[{"\\' * 200}}}
+    assert client.ask("POST", "/rl/jobs", text)[0] == 201
+
+
+def test_more_uploads_at_once_than_there_is_room_for_are_told_to_come_back(
+    world: InMemoryHosting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs_the_server()
+    monkeypatch.setattr("synth_train.adapters.serving.serving.UPLOADS_AT_ONCE", 1)
+    with serving(world.hosting) as url:
+        client = Client(url)
+        with socket.create_connection(client.address, timeout=5) as slow:
+            slow.sendall(
+                f"POST /files HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nContent-Type: {FORM}\r\n".encode()
+            )
+            slow.sendall(b"Content-Length: 1000\r\n\r\n" + form()[:150])
+            statuses = [upload(client, form())[0] for _ in range(20)]
+            assert statuses[-1] == 429
+        client.close()
+
+
+# Following
+
+
+def streamed(url: str, path: str, **headers: str) -> list[Any]:
+    with requests.get(
+        f"{url}{path}",
+        headers={"Authorization": f"Bearer {KEY}", "Accept": "text/event-stream", **headers},
+        timeout=10,
+    ) as reply:
+        assert reply.headers["Content-Type"].startswith("text/event-stream")
+        return [json.loads(line.removeprefix("data: ")) for line in reply.text.splitlines() if line.startswith("data:")]
+
+
+def test_events_are_streamed_to_the_end_of_a_job_from_where_one_was(client: Client, url: str) -> None:
+    job_id = client.ask("POST", "/rl/jobs", RL)[1]["job_id"]
+    client.ask("POST", f"/rl/jobs/{job_id}/cancel")
+    assert [event["seq"] for event in streamed(url, f"/rl/jobs/{job_id}/events")] == [1, 2]
+    assert [event["seq"] for event in streamed(url, f"/learning/jobs/{job_id}/events/stream?since_seq=1")] == [2]
+    for cursor in ("1", f"{job_id}:1"):
+        headers = {"Last-Event-ID": cursor}
+        assert [event["seq"] for event in streamed(url, f"/rl/jobs/{job_id}/events", **headers)] == [2]
+        assert [row["seq"] for row in client.ask("GET", f"/rl/jobs/{job_id}/events?after={cursor}")[1]["events"]] == [2]
+
+
+def test_a_stream_of_a_job_that_is_not_there_is_a_refusal_like_any_other(client: Client) -> None:
+    assert client.ask("GET", "/rl/jobs/job_0/events", Accept="text/event-stream")[0] == 404
+    assert client.ask("GET", "/rl/jobs/job_0/events/stream")[0] == 404
+
+
+def test_events_of_a_time_are_those_after_it(client: Client, clock: ManualClock) -> None:
+    job_id = client.ask("POST", "/rl/jobs", RL)[1]["job_id"]
+    now = clock.now()
+    clock.advance(1)
+    client.ask("POST", f"/rl/jobs/{job_id}/cancel")
+    assert [row["seq"] for row in client.ask("GET", f"/rl/jobs/{job_id}/events?since={now}")[1]["events"]] == [2]
+    assert client.ask("GET", f"/rl/jobs/{job_id}/events?since=yesterday")[0] == 422
+    assert client.ask("GET", f"/rl/jobs/{job_id}/events?after=job_1:1")[0] == 422
+
+
+# Models and runs
+
+
+def test_what_a_job_has_made_has_many_names(client: Client, world: InMemoryHosting, clock: ManualClock) -> None:
+    job_id = client.ask("POST", "/rl/jobs", RL)[1]["job_id"]
+    assert client.ask("GET", f"/jobs/{job_id}/runs")[1]["runs"] == []
+    assert client.ask("GET", f"/sft/jobs/{job_id}/checkpoints")[1]["data"] == []
+    for seconds in (world.executor.delay, world.trainer.lasts):
+        clock.advance(seconds)
+        client.ask("GET", f"/rl/jobs/{job_id}")
+    model = f"rl:m:{job_id}"
+    for path in (
+        "/models",
+        "/learning/models",
+        "/learning/models/rl",
+        f"/models?source={job_id}",
+        "/models?base_model=m",
+    ):
+        assert [row["id"] for row in client.ask("GET", path)[1]["models"]] == [model], path
+    for path in (f"/models?after={model}", "/models?after=other", "/models?base_model=other", "/models?status=x"):
+        assert client.ask("GET", path)[1]["data"] == []
+    assert client.ask("GET", f"/models/{model}")[1]["job_id"] == job_id
+    assert client.ask("GET", f"/learning/models/{model}")[1]["base"] == "m"
+    assert client.ask("GET", f"/models/{model}/jobs")[1]["jobs"][0]["id"] == job_id
+    assert client.ask("GET", "/models/other")[0] == 404
+    [run] = client.ask("GET", f"/jobs/{job_id}/runs")[1]["runs"]
+    assert (run["run_number"], run["status"], run["duration_seconds"]) == (1, "succeeded", int(world.trainer.lasts))
+    [checkpoint] = client.ask("GET", f"/sft/jobs/{job_id}/checkpoints")[1]["data"]
+    assert checkpoint["fine_tuned_model_checkpoint"] == model
+    assert client.ask("GET", f"/orchestration/jobs/{job_id}/events")[1]["events"][0]["seq"] == 1
+    assert client.ask("GET", "/rl/services/any")[1]["training_start_url"].endswith("/rl/jobs")
+    assert client.ask("GET", f"/rl/jobs/{job_id}/log")[1] == {"job_id": job_id, "text": "", "next": 0}
+
+
+def test_a_file_of_a_model_can_be_fetched_from_a_byte_on(
+    url: str, client: Client, world: InMemoryHosting, clock: ManualClock
+) -> None:
+    job_id = client.ask("POST", "/rl/jobs", RL)[1]["job_id"]
+    for seconds in (world.executor.delay, world.trainer.lasts):
+        clock.advance(seconds)
+        client.ask("GET", f"/rl/jobs/{job_id}")
+    world.results.made[job_id] = {"merged/model.bin": b"0123456789"}
+    path = f"{url}/rl/jobs/{job_id}/results/merged/model.bin"
+
+    def fetch(span: str) -> requests.Response:
+        return requests.get(path, headers={"Authorization": f"Bearer {KEY}", "Range": span}, timeout=5)
+
+    assert (fetch("bytes=4-").status_code, fetch("bytes=4-").content) == (206, b"456789")
+    for span in ("bytes=0-", "bytes=2-4", "lines=4-", "bytes=-3"):
+        assert (fetch(span).status_code, fetch(span).content) == (200, b"0123456789")
+    assert fetch("bytes=10-").status_code == 416
+    assert client.ask("GET", f"/rl/jobs/{job_id}/results/other")[0] == 404

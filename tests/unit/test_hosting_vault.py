@@ -150,3 +150,9 @@ def test_where_owners_are_named_nobody_else_comes_in() -> None:
     with pytest.raises(Refusal) as caught:
         hosting(SECRET).owner(Secret("another"))
     assert caught.value.status == 403
+
+
+def test_a_key_can_stand_for_another_owner() -> None:
+    ours, theirs = Secret("fake-synth-key-0001-abcdefgh"), Secret("fake-synth-key-0002-zyxwvuts")
+    door = replace(hosting(), aliases={owner_of(ours): WE})
+    assert (door.owner(ours), door.owner(theirs)) == (WE, owner_of(theirs))

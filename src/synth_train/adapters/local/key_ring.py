@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from synth_train.domain.model.errors import TrainingError
-from synth_train.domain.model.hosting import Job, KeyPlace
+from synth_train.domain.model.hosting import Job, KeyPlace, Owner
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.settings import (
     API_KEY,
@@ -33,11 +33,19 @@ class KeyRing:
     Args:
         environ: the environment of this process.
         read: reads an env file, as `EnvSourcePort.read`.
+        stored: the keys that an owner has left here; for jobs that came over HTTP.
     """
 
-    def __init__(self, environ: Mapping[str, str], read: Callable[[Path], EnvFile]) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        read: Callable[[Path], EnvFile],
+        *,
+        stored: Callable[[Owner], TaskAppKeys | None] = lambda owner: None,
+    ) -> None:
         self._environ = environ
         self._read = read
+        self._stored = stored
         self._lent: dict[str, TaskAppKeys] = {}
 
     def lend(self, keys: TaskAppKeys, *, name: str, file: Path | None) -> KeyPlace:
@@ -51,7 +59,7 @@ class KeyRing:
         be had."""
         place = job.key_place
         if place is None:
-            return None
+            return self._stored(job.owner)
         return self._lent.get(place.mark) or self._inherited(place) or self._in_file(place)
 
     def hindrance(self, job: Job) -> str:

@@ -29,6 +29,7 @@ from synth_train.adapters.local.home import LocalHome, no_space
 from synth_train.adapters.local.key_ring import KeyRing
 from synth_train.adapters.local.metrics_log import MetricsLog
 from synth_train.adapters.local.sqlite_store import SqliteJobStore
+from synth_train.adapters.local.stored_keys import StoredKeys
 from synth_train.adapters.local.trainers import CANCEL_GRACE, Bench, TrainerByKind
 from synth_train.adapters.system_clock import SystemClock
 from synth_train.adapters.system_entropy import SystemEntropy
@@ -72,9 +73,9 @@ def main(
     lock = _Lock(home.lock, args.lock)
     if not lock.held:
         return 0
-    key_ring = KeyRing(os.environ, DotenvEnv().read)
     clock, log = SystemClock(), MetricsLog(home)
     store = SqliteJobStore(home.database, durable=False, told=log.add)
+    key_ring = KeyRing(os.environ, DotenvEnv().read, stored=StoredKeys(home, store).of)
     # Whoever holds the lock is alone, so every job that somebody has is a dead worker's.
     queue = Queue(store=store, clock=clock, dead=lambda _: True, hindrance=key_ring.hindrance)
     bench = Bench(home, DiskBlobStore(home.blobs, SystemEntropy()), key_ring)

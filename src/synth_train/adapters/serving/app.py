@@ -78,8 +78,10 @@ _REFUSALS = {
     410: "it is gone",
     411: "a request with a body needs a Content-Length",
     413: "the body is larger than is allowed here",
+    416: "there is no such part of it",
     422: "a value of the request cannot be",
     429: "too much at once; try again later",
+    431: "the headers are longer than is allowed here",
     500: "the backend has made a mistake",
     507: "there is no space left",
 }
@@ -227,8 +229,7 @@ def health(hosting: _Host) -> wire.Json:
 async def upload(request: _Request, serving: _Server, owner: _Whose) -> wire.Json:
     """Take a file. The same bytes for the same purpose are the same file."""
     _refuse_without_length(request)
-    with serving.an_upload():
-        return wire.file(await received(request, serving.hosting.files, owner))
+    return wire.file(await received(request, serving, owner))
 
 
 @_route(get, ["/files", "/learning/files"], shapes.Files)
@@ -703,6 +704,9 @@ def _first_byte(request: _Request, size: int) -> int:
 
 def _followed(request: _Request, serving: Serving, owner: Owner, job_id: JobId, since: int) -> Response[Any]:
     last = request.headers.get("last-event-id")
+    # Here, where a refusal can still be told: the stream itself has been accepted before its first event is looked for.
+    serving.refuse_followers()
+    serving.hosting.jobs.show(owner, job_id)
     return Stream(
         followed(serving, owner, job_id, max(since, _seq(job_id, last))),
         media_type="text/event-stream",

@@ -32,6 +32,9 @@ LARGEST_JSON = 4 << 20
 FORM_AROUND_A_FILE = 1 << 20
 """Bytes that a form may have beside its file."""
 
+LONGEST_HEAD = 32 << 10
+"""Bytes of all headers."""
+
 _UPLOADS = ("/files", "/learning/files")
 _SMALL = 64 << 10
 _PREFIXES = ("api", "v1")
@@ -66,6 +69,8 @@ class Door:
         try:
             try:
                 exchange.announced = announced_in(scope["headers"])
+                if sum(len(name) + len(value) for name, value in scope["headers"]) > LONGEST_HEAD:
+                    raise Refusal(431, "head_too_long", f"the headers are longer than the {LONGEST_HEAD} bytes allowed")
                 largest = self._largest_file + FORM_AROUND_A_FILE if scope["path"] in _UPLOADS else LARGEST_JSON
                 if exchange.announced > largest:
                     raise Refusal(413, "too_large", f"the request body is larger than the {largest} bytes allowed here")

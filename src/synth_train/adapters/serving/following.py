@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import msgspec
+from anyio import to_thread
 
 from synth_train.adapters.serving.serving import Serving
 from synth_train.domain.model.hosting import Event, Owner
@@ -23,10 +24,11 @@ _AT_ONCE = 500
 
 async def followed(serving: Serving, owner: Owner, job_id: JobId, since: int) -> AsyncIterator[bytes]:
     """Events after `since` as they happen, each once, until the job has ended and all has been told."""
-    with serving.a_follower():
+    serving.followers += 1
+    try:
         silent = 0.0
         while True:
-            over, events = await asyncio.to_thread(_news, serving, owner, job_id, since)
+            over, events = await to_thread.run_sync(_news, serving, owner, job_id, since)
             for event in events:
                 since = event.seq
                 yield b"id: %d\ndata: %s\n\n" % (event.seq, msgspec.json.encode(wire.event(job_id, event)))
@@ -39,6 +41,8 @@ async def followed(serving: Serving, owner: Owner, job_id: JobId, since: int) ->
                 silent = 0.0
                 yield b": still here\n\n"
             await asyncio.sleep(LOOK)
+    finally:
+        serving.followers -= 1
 
 
 def _news(serving: Serving, owner: Owner, job_id: JobId, since: int) -> tuple[bool, list[Event]]:

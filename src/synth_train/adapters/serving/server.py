@@ -21,7 +21,7 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from synth_train.adapters.serving.app import routes
-from synth_train.adapters.serving.door import LINGER, STALL, Door
+from synth_train.adapters.serving.door import LINGER, LONGEST_HEAD, STALL, Door
 from synth_train.adapters.serving.serving import Serving
 from synth_train.domain.model.hosting import Refusal
 from synth_train.domain.model.jobs import JobId
@@ -29,9 +29,6 @@ from synth_train.domain.usecases.hosting.service import Hosting
 
 HEAD = 10.0
 """Seconds in which the head of a request must have come, once it has begun or the connection is new."""
-
-LONGEST_HEAD = 32 << 10
-"""Bytes of the request line and all headers."""
 
 KEPT = 30.0
 """Seconds that an idle connection is kept."""
@@ -93,7 +90,10 @@ class Server:
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT comes, or `stop` is called; then finish what is in flight."""
-        self._server.run(sockets=[self.listener])
+        try:
+            self._server.run(sockets=[self.listener])
+        finally:
+            self.serving.uploading.shutdown()
 
     def stop(self) -> None:
         """Let `run` come to its end. May be called from any thread."""

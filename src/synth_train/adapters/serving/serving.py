@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,8 +38,11 @@ class Serving:
         """Set when the server is about to end: streams end, too."""
         self._log = log
         self._log_file = log_file
+        self.uploading = ThreadPoolExecutor(UPLOADS_AT_ONCE, thread_name_prefix="upload")
+        """Threads for uploads: those of the routes are not to wait for slow clients."""
         self._uploads = threading.BoundedSemaphore(UPLOADS_AT_ONCE)
-        self._followers = threading.BoundedSemaphore(FOLLOWERS_AT_ONCE)
+        self.followers = 0
+        """Event streams that are open; counted by the server's own thread only."""
 
     def bug(self, error: Exception) -> None:
         """Write down an exception that should not have been."""
@@ -51,18 +55,19 @@ class Serving:
         Raises:
             Refusal: 429 when there is none.
         """
-        with _a_place(self._uploads, "uploads", UPLOADS_AT_ONCE):
+        if not self._uploads.acquire(blocking=False):
+            raise Refusal(429, "too_many", f"there are {UPLOADS_AT_ONCE} uploads already; try again later")
+        try:
             yield
+        finally:
+            self._uploads.release()
 
-    @contextmanager
-    def a_follower(self) -> Iterator[None]:
-        """A place for an event stream.
-
-        Raises:
-            Refusal: 429 when there is none.
+    def refuse_followers(self) -> None:
+        """Raises:
+        Refusal: 429 when there are as many event streams as there may be.
         """
-        with _a_place(self._followers, "event streams", FOLLOWERS_AT_ONCE):
-            yield
+        if self.followers >= FOLLOWERS_AT_ONCE:
+            raise Refusal(429, "too_many", f"there are {FOLLOWERS_AT_ONCE} event streams already; try again later")
 
     def log_of(self, job_id: JobId, after: int) -> tuple[str, int]:
         """What stands in the log of a job behind its byte `after`, and where to go on from."""
@@ -75,13 +80,3 @@ class Serving:
         except FileNotFoundError:
             return "", after
         return block.decode(errors="replace"), after + len(block)
-
-
-@contextmanager
-def _a_place(places: threading.BoundedSemaphore, what: str, most: int) -> Iterator[None]:
-    if not places.acquire(blocking=False):
-        raise Refusal(429, "too_many", f"there are {most} {what} already; try again later")
-    try:
-        yield
-    finally:
-        places.release()

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any, cast
 
 from litestar import Request
 
 from synth_train.adapters.serving.multipart import Part, boundary_in, parts_in
+from synth_train.adapters.serving.serving import Serving
 from synth_train.domain.model.hosting import Owner, Refusal, StoredFile
 from synth_train.domain.usecases.hosting.files import Files, Label
 
 
-async def received(request: Request[Any, Any, Any], files: Files, owner: Owner) -> StoredFile:
+async def received(request: Request[Any, Any, Any], serving: Serving, owner: Owner) -> StoredFile:
     """Read a form and keep its file.
 
     Raises:
-        Refusal: the form is none, or hosting does not take it. Nothing is kept then.
+        Refusal: the form is none, hosting does not take it, or there is no room for another upload (429). Nothing is
+            kept then.
     """
     boundary = boundary_in(request.headers.get("content-type", ""))
-    body = _Body(request, asyncio.get_running_loop())
-    # A thread of its own: the routes' threads are not to wait for slow clients.
-    return await asyncio.to_thread(partial(_taken, files, owner, body, boundary))
+    loop = asyncio.get_running_loop()
+    body = _Body(request, loop)
+    with serving.an_upload():
+        return await loop.run_in_executor(serving.uploading, _taken, serving.hosting.files, owner, body, boundary)
 
 
 class _Body:

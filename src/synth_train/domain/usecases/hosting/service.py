@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from synth_train.domain.model.hosting import Owner, Refusal, owner_of
 from synth_train.domain.model.secret import Secret
@@ -30,6 +31,8 @@ class Hosting(Workshop):
     vault: Vault
     owners: frozenset[Owner] | None = None
     """Who may come in; None: everybody who brings a key."""
+    aliases: Mapping[Owner, Owner] = field(default_factory=dict)
+    """Keys that stand for another owner: the key of a machine's user opens what is there already."""
 
     def owner(self, api_key: Secret | None) -> Owner:
         """Whom a key stands for.
@@ -42,4 +45,4 @@ class Hosting(Workshop):
         owner = owner_of(api_key)
         if self.owners is not None and owner not in self.owners:
             raise Refusal(403, "unknown_api_key", "this API key is not known here")
-        return owner
+        return self.aliases.get(owner, owner)
