@@ -93,6 +93,7 @@ CALLS: dict[str, Call] = {
     "events": lambda backend: backend.events(Kind.RL, JOB),
     "points": lambda backend: backend.points(Kind.SFT, JOB),
     "cancel": lambda backend: backend.cancel(Kind.RL, JOB),
+    "request_of": lambda backend: backend.request_of(Kind.RL, JOB),
     "results": lambda backend: backend.results(Kind.RL, JOB),
     "open_result": lambda backend: backend.open_result(Kind.SFT, JOB, "a/b.json"),
 }
@@ -224,7 +225,7 @@ def test_a_success_without_a_file_is_unexpected() -> None:
         backend(server).open_result(Kind.SFT, JOB, "a")
 
 
-@pytest.mark.parametrize("call", ["events", "points", "results"])
+@pytest.mark.parametrize("call", ["events", "points", "results", "request_of"])
 @pytest.mark.parametrize("answer", [PAGE, {"json": {"rows": []}}, {"json": "text"}])
 def test_what_is_no_list_is_unexpected(call: str, answer: Reply) -> None:
     with ScriptedServer({"GET *": [answer]}) as server, pytest.raises(UnexpectedReply):

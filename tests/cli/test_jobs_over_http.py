@@ -78,6 +78,52 @@ def test_the_log_is_followed_to_the_end(synth_ai: CommandLine) -> None:
     assert (events[0]["type"], events[-1]["type"]) == ("rl.created", "rl.job.completed")
 
 
+def test_the_log_can_be_narrowed_down(synth_ai: CommandLine) -> None:
+    job_id = synth_ai.job()
+    synth_ai("jobs", "watch", job_id)
+    ran = synth_ai("jobs", "logs", job_id, "--search", "step 3")
+    assert [line[20:] for line in ran.out.splitlines()[1:]] == ["Step 3 of 4. train.reward_mean=0.775"]
+    assert synth_ai("jobs", "logs", job_id, "--level", "error").out.splitlines()[1:] == []
+    assert len(synth_ai("jobs", "logs", job_id, "--since", "1s").out.splitlines()) == 1 + 2
+
+
+def test_metrics_are_a_table_with_their_course(synth_ai: CommandLine) -> None:
+    job_id = synth_ai.job()
+    assert synth_ai("jobs", "metrics", job_id).err == "There are no metrics.\n"
+    synth_ai("jobs", "watch", job_id)
+    ran = synth_ai("jobs", "metrics", job_id)
+    assert [line.split() for line in ran.out.splitlines()[1:]] == [
+        ["METRIC", "STEPS", "FIRST", "LAST", "LOWEST", "HIGHEST", "COURSE"],
+        ["train.reward_mean", "1-4", "0.525", "0.9", "0.525", "0.9", "▁▃▆█"],
+    ]
+    assert synth_ai("jobs", "metrics", job_id, "--name", "val.*").err == "There are no metrics.\n"
+
+
+def test_metrics_are_every_point_for_programs(synth_ai: CommandLine) -> None:
+    job_id = synth_ai.job()
+    synth_ai("jobs", "watch", job_id)
+    lines = synth_ai("jobs", "metrics", job_id, "--csv", "--name", "train.*").out.splitlines()[1:]
+    assert lines[0] == "name,step,value,created_at"
+    assert [line.split(",")[:3] for line in lines[1:]] == [
+        ["train.reward_mean", str(step), repr(0.4 + 0.5 * step / 4)] for step in (1, 2, 3, 4)
+    ]
+    points = synth_ai("jobs", "metrics", job_id, "--output", "json").document["points"]
+    assert [point["step"] for point in points] == [1, 2, 3, 4]
+
+
+def test_a_job_is_run_again(synth_ai: CommandLine) -> None:
+    job_id = synth_ai.job()
+    assert synth_ai("jobs", "retry", job_id).code == 2
+    synth_ai("jobs", "cancel", job_id)
+    ran = synth_ai("jobs", "retry", job_id)
+    new, old = synth_ai.side.jobs
+    assert new.order.kind is Kind.RL
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, f"Job {new.id} runs {old.id} again")
+    again = synth_ai("jobs", "retry", job_id, "--output", "json")
+    assert (again.document["job_id"], again.document["retry_of"]) == (new.id, old.id)
+    assert '"event":"created"' in again.err
+
+
 def test_a_job_is_cancelled(synth_ai: CommandLine) -> None:
     job_id = synth_ai.job()
     ran = synth_ai("jobs", "cancel", job_id)
@@ -90,7 +136,10 @@ def test_a_job_without_a_model_has_none_to_fetch(synth_ai: CommandLine) -> None:
     assert "error: " in ran.err
 
 
-FEW: Script = {"GET /api/learning/jobs/job_1": [{"json": {"status": "running"}}]}
+FEW: Script = {
+    "GET /api/learning/jobs/job_1": [{"json": {"status": "running"}}],
+    "GET /api/learning/jobs/job_2": [{"json": {"status": "failed"}}],
+}
 
 
 @pytest.mark.parametrize(
@@ -99,6 +148,8 @@ FEW: Script = {"GET /api/learning/jobs/job_1": [{"json": {"status": "running"}}]
         (("jobs", "list"), "cannot list the jobs"),
         (("jobs", "logs", "job_1"), "cannot read the events"),
         (("jobs", "cancel", "job_1"), "cannot cancel the job"),
+        (("jobs", "metrics", "job_1"), "cannot read the metrics"),
+        (("jobs", "retry", "job_2"), "cannot read what the job was asked with"),
         (("jobs", "download", "job_1"), "cannot list the files of the model"),
     ],
 )

@@ -54,6 +54,10 @@ def test_a_misspelt_option_is_named_with_the_right_one(typed: str, near: str) ->
         ([*TRAIN, "--idempotency", "a\nb"], "--idempotency: an idempotency key is 1 to 255 printable ASCII characters"),
         ([*TRAIN, "--idempotency", "clé"], "--idempotency: an idempotency key is 1 to 255 printable ASCII characters"),
         ([*TRAIN, "--strict", "--allow-unknown"], "--allow-unknown: not allowed with argument --strict"),
+        (
+            ["jobs", "logs", "j", "--since", "soon"],
+            "--since: 'soon' is neither a time ago (90s, 10m, 2h, 1d) nor an ISO time",
+        ),
         ([*TRAIN, "--dry-run=yes"], "--dry-run: ignored explicit argument 'yes'"),
     ],
 )
@@ -162,6 +166,8 @@ def shown(*args: str) -> str:
         ["jobs", "list"],
         ["jobs", "logs"],
         ["jobs", "cancel"],
+        ["jobs", "metrics"],
+        ["jobs", "retry"],
         ["jobs", "download"],
     ],
     ids=" ".join,

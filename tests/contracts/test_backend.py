@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 import pytest
 
 from support.backends import (
@@ -369,6 +370,15 @@ def test_a_job_that_is_over_stays_as_it_is(side: Side) -> None:
     assert side.backend.cancel(Kind.RL, job_id).phase is Phase.SUCCEEDED
 
 
+def test_the_request_of_a_job_makes_another_one_like_it(side: Side) -> None:
+    first = side.backend.create(Kind.RL, rl_request(config={"a": [1, 2.5]}), K).job_id
+    request = side.backend.request_of(Kind.RL, first)
+    assert msgspec.json.decode(request) == msgspec.json.decode(rl_request(config={"a": [1, 2.5]}))
+    second = side.backend.create(Kind.RL, request, OTHER_K).job_id
+    assert second != first
+    assert side.backend.request_of(Kind.RL, second) == request
+
+
 def test_a_job_that_has_not_ended_well_has_no_results(giving: Side) -> None:
     job_id = giving.backend.create(Kind.RL, rl_request(), K).job_id
     with pytest.raises(BackendRefused, match="queued"):
@@ -388,6 +398,7 @@ ABOUT_A_JOB: dict[str, Callable[[Backend], object]] = {
     "events": lambda backend: backend.events(Kind.RL, JobId("job_0")),
     "points": lambda backend: backend.points(Kind.RL, JobId("job_0")),
     "cancel": lambda backend: backend.cancel(Kind.RL, JobId("job_0")),
+    "request_of": lambda backend: backend.request_of(Kind.RL, JobId("job_0")),
 }
 
 

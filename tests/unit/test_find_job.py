@@ -66,8 +66,8 @@ def test_a_job_is_found_as_it_is(world: World) -> None:
     assert world.progress.moments == [BackendChosen(base=BASE, key_mask="sk-...kwy")]
 
 
-def test_without_a_kind_the_route_that_knows_every_job_is_asked_first(world: World) -> None:
-    assert world.find().kind is Kind.SFT
+def test_without_a_kind_the_route_that_knows_every_job_is_asked_first_and_the_job_says_its_own(world: World) -> None:
+    assert world.find().kind is Kind.RL, "as it says itself"
     assert world.asked == ["features", "job"]
 
 

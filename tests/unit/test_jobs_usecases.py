@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
+import msgspec
 import pytest
 
 from synth_train.adapters.in_memory.backend import InMemoryBackend, InMemoryBackends
@@ -28,15 +30,18 @@ from synth_train.domain.model.jobs import IdempotencyKey, JobId, JobSummary, Kin
 from synth_train.domain.model.moments import EventSeen, Retrying
 from synth_train.domain.model.replies import job_summary_in
 from synth_train.domain.model.secret import Secret
-from synth_train.domain.usecases import find_job, jobs_follow
+from synth_train.domain.usecases import find_job, jobs_follow, jobs_metrics
 from synth_train.domain.usecases.find_job import FindJob, FoundJob
 from synth_train.domain.usecases.hosting.work import Queue
 from synth_train.domain.usecases.jobs_cancel import CancelJob
 from synth_train.domain.usecases.jobs_download import DownloadModel
 from synth_train.domain.usecases.jobs_follow import FollowJob
 from synth_train.domain.usecases.jobs_list import ListJobs
+from synth_train.domain.usecases.jobs_metrics import ReadMetrics
 from synth_train.domain.usecases.jobs_reach import ReachBackend
+from synth_train.domain.usecases.jobs_retry import RetryJob
 from synth_train.domain.usecases.watch import WatchJob
+from synth_train.ports.backend import Upload
 
 KEY = Secret("sk-in-memory-qvzjxkwy")
 BASE = "https://backend.example"
@@ -339,3 +344,65 @@ def test_what_the_backend_warns_of_is_passed_on_once(desk: Desk) -> None:
     watching(desk, job_id)
     warned = [moment.event for moment in desk.progress.of(EventSeen) if moment.event.level == "warning"]
     assert [event.message for event in warned] == ["Waits: its key is gone."]
+
+
+# Metrics
+
+
+def test_all_metrics_are_read_page_by_page(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs_metrics, "PAGE", 2)
+    job_id = desk.job()
+    read = ReadMetrics(patience=desk.patience, progress=desk.progress)
+    assert read(desk.find(job_id)) == ()
+    desk.ended(job_id)
+    assert [point.step for point in read(desk.find(job_id))] == [1, 2, 3, 4]
+
+
+# Running again
+
+
+def retry(desk: Desk, job_id: JobId) -> JobId:
+    return RetryJob(patience=desk.patience, progress=desk.progress)(desk.find(job_id)).job_id
+
+
+def test_a_job_that_has_ended_is_run_again_once_with_the_same_request(desk: Desk) -> None:
+    job_id = desk.job()
+    desk.ended(job_id)
+    again = retry(desk, job_id)
+    assert again != job_id
+    assert retry(desk, job_id) == again
+    first, second = desk.backend.jobs
+    assert second.order.body == msgspec.json.encode(msgspec.json.decode(first.order.body))
+
+
+def test_the_retry_of_a_retry_is_another_job(desk: Desk) -> None:
+    job_id = desk.job()
+    desk.ended(job_id)
+    again = retry(desk, job_id)
+    desk.ended(again)
+    assert retry(desk, again) not in (job_id, again)
+
+
+@pytest.mark.parametrize("after_effect", [True, False])
+def test_a_lost_reply_makes_no_second_retry(desk: Desk, after_effect: bool) -> None:
+    job_id = desk.job()
+    desk.ended(job_id)
+    desk.backend.fail_next("create", BackendUnreachable("cut"), after_effect=after_effect, times=2)
+    retry(desk, job_id)
+    assert len(desk.backend.jobs) == 2
+
+
+def test_an_sft_job_is_started_again_too(desk: Desk) -> None:
+    file_id = desk.backend.upload(Upload(filename="a", purpose="fine-tune", size=4, open=lambda: io.BytesIO(b"row\n")))
+    request = msgspec.json.encode({"model": "Qwen/Qwen3-4B", "training_file_id": file_id})
+    job_id = desk.backend.create(Kind.SFT, request, IdempotencyKey("S")).job_id
+    desk.backend.cancel(Kind.SFT, job_id)
+    again = retry(desk, job_id)
+    assert next(job for job in desk.backend.jobs if job.id == again).started
+
+
+def test_a_job_that_has_not_ended_is_not_run_again(desk: Desk) -> None:
+    job_id = desk.job()
+    with pytest.raises(UsageError, match="is queued, so there is nothing to retry") as refused:
+        retry(desk, job_id)
+    assert refused.value.hint == f"End it first with: synth-ai jobs cancel {job_id}"

@@ -27,6 +27,7 @@ from synth_train.domain.model.replies import (
     file_id_in,
     file_state_in,
     job_id_in,
+    job_request_in,
     job_state_in,
     job_summary_in,
     refusal,
@@ -153,6 +154,12 @@ class HostedBackend(Backend):
             return job_state_in(wire.job(self._workshop.jobs.cancel(self._owner(), job_id)), job_id)
 
         return self._asked("cancel", act, subject=job_id)
+
+    def request_of(self, kind: Kind, job_id: JobId) -> bytes:
+        def act() -> bytes:
+            return job_request_in(wire.job_config(self._workshop.jobs.show(self._owner(), job_id)))
+
+        return self._asked("request_of", act, subject=job_id)
 
     def results(self, kind: Kind, job_id: JobId) -> Sequence[ResultFile]:
         return self._asked("results", lambda: self._workshop.results.listed(self._owner(), job_id), subject=job_id)

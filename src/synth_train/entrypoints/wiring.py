@@ -34,13 +34,14 @@ if TYPE_CHECKING:
     from synth_train.domain.model.checkup import Finding
     from synth_train.domain.model.dataset import DatasetReport
     from synth_train.domain.model.hosting import ResultFile
-    from synth_train.domain.model.jobs import JobState
+    from synth_train.domain.model.jobs import Accepted, JobState
     from synth_train.domain.usecases.doctor import Doctor
     from synth_train.domain.usecases.find_job import FindJob, FoundJob
     from synth_train.domain.usecases.inspect_task_app import Inspection
     from synth_train.domain.usecases.jobs_cancel import CancelJob
     from synth_train.domain.usecases.jobs_follow import FollowJob
     from synth_train.domain.usecases.jobs_list import ListJobs
+    from synth_train.domain.usecases.jobs_metrics import ReadMetrics
     from synth_train.domain.usecases.jobs_reach import ReachBackend
     from synth_train.domain.usecases.watch import WatchJob
     from synth_train.ports.backend import Backend, BackendsPort
@@ -127,11 +128,30 @@ class App(Struct, frozen=True):
         return FollowJob(patience=self.train.patience, clock=self.train.clock, progress=self.train.progress)
 
     @property
+    def read_metrics(self) -> ReadMetrics:
+        """See `ReadMetrics`."""
+        from synth_train.domain.usecases.jobs_metrics import ReadMetrics
+
+        return ReadMetrics(patience=self.train.patience, progress=self.train.progress)
+
+    @property
     def cancel_job(self) -> CancelJob:
         """See `CancelJob`."""
         from synth_train.domain.usecases.jobs_cancel import CancelJob
 
         return CancelJob(patience=self.train.patience, clock=self.train.clock, progress=self.train.progress)
+
+    def retry_job(self, found: FoundJob, *, env_files: Sequence[Path]) -> Accepted:
+        """Run a job again; see `RetryJob`. A backend on this machine is lent the environment key, if there is one."""
+        from synth_train.domain.usecases.jobs_retry import RetryJob
+        from synth_train.domain.usecases.keys import ResolveKeys
+
+        keys = ResolveKeys(env=self.train.env, prompt=self.train.prompt, progress=ProgressPort())
+        variables = keys.variables(given=env_files, needed=())
+        held, place = keys.environment_key(variables), variables.environment_key()
+        if held is not None and place is not None:
+            found.backend.lend_environment_key(held, name=place.name, file=variables.file_of(place))
+        return RetryJob(patience=self.train.patience, progress=self.train.progress)(found)
 
     def download_model(self, found: FoundJob, folder: Path) -> tuple[ResultFile, ...]:
         """Fetch what a job has made into a folder that is not there yet; see `DownloadModel`."""

@@ -12,7 +12,7 @@ from synth_train.ports.streams import Readable
 
 
 class JobAdmin(Protocol):
-    """List jobs, cancel one, fetch what one has made. A backend that lacks one leaves that method as it is.
+    """List jobs, cancel one, read its request, fetch what it has made. What a backend lacks is left as it is here.
 
     One request each, as with `BackendPort`.
 
@@ -29,6 +29,10 @@ class JobAdmin(Protocol):
     def cancel(self, kind: Kind, job_id: JobId) -> JobState:
         """Ask a job to end, and tell how it stands then: one that runs ends soon after. One that is over stays so."""
         raise NotOffered("this backend cannot cancel a job", status=404)
+
+    def request_of(self, kind: Kind, job_id: JobId) -> bytes:
+        """The request that a job was created with, fit to create another one like it."""
+        raise NotOffered("this backend does not tell what a job was asked with", status=404)
 
     def results(self, kind: Kind, job_id: JobId) -> Sequence[ResultFile]:
         """The files of the model that a job has made, by name.

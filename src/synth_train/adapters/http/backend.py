@@ -50,6 +50,7 @@ from synth_train.domain.model.replies import (
     file_id_in,
     file_state_in,
     job_id_in,
+    job_request_in,
     job_state_in,
     job_summaries_in,
     misses_route,
@@ -216,6 +217,10 @@ class HttpBackend(Backend):
         except (ValueError, UnexpectedReply):
             return self.job(kind, job_id)
         return state if state.phase is not Phase.UNKNOWN else self.job(kind, job_id)
+
+    def request_of(self, kind: Kind, job_id: JobId) -> bytes:
+        """See `JobAdmin.request_of`."""
+        return self._about(kind, job_id, "config", {}, job_request_in)
 
     def results(self, kind: Kind, job_id: JobId) -> Sequence[ResultFile]:
         """See `JobAdmin.results`. The hosted backend has no such route."""

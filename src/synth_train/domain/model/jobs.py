@@ -80,6 +80,8 @@ class JobState(Struct, frozen=True, kw_only=True):
     reason: str = ""
     """Why it ended, when the backend says."""
     fine_tuned_model: str | None = None
+    kind: Kind | None = None
+    """None when the backend does not say, or says something else."""
 
 
 class JobSummary(Struct, frozen=True, kw_only=True):

@@ -143,6 +143,7 @@ def job_state_in(body: object, job_id: JobId) -> JobState:
         phase=phase,
         reason=_first_text(reply, _END_REASONS) if phase.over else "",
         fine_tuned_model=model if isinstance(model, str) and model else None,
+        kind=_kind_in(reply),
     )
 
 
@@ -154,11 +155,10 @@ def job_summary_in(body: object) -> JobSummary:
     """
     row = _object(body, "a job")
     word = _first(row, _JOB_WORDS)
-    type_ = str(_first(row, ("training_type", "type", "job_type")) or "").lower()
     model = row.get("fine_tuned_model")
     return JobSummary(
         job_id=job_id_in(row),
-        kind=next((kind for kind in Kind if type_.startswith(kind.value)), None),
+        kind=_kind_in(row),
         word=_shown(word),
         phase=phase_of(word),
         model=_first_text(row, ("model_id", "model", "base_model")),
@@ -244,6 +244,12 @@ def _microseconds(fraction: re.Match[str]) -> str:
     return f".{fraction[1]:0<6.6}"
 
 
+def _kind_in(row: Mapping[object, object]) -> Kind | None:
+    """The kind that a job's type tells of: `rl_online`, `sft_offline`, `sft`."""
+    type_ = str(_first(row, ("training_type", "type", "job_type")) or "").lower()
+    return next((kind for kind in Kind if type_.startswith(kind.value)), None)
+
+
 def _event_in(row: Mapping[object, object]) -> Event | None:
     seq = _whole(row.get("seq"))
     if seq is None or seq < 1:
@@ -272,6 +278,18 @@ def _point_in(row: Mapping[object, object]) -> Point | None:
         created_at=time_in(row.get("created_at")) or 0.0,
         phase=phase if isinstance(phase, str) else None,
     )
+
+
+def job_request_in(body: object) -> bytes:
+    """What a job was asked with, from the reply to `GET {jobs}/{id}/config`.
+
+    Raises:
+        UnexpectedReply: there is no such object in it.
+    """
+    config = _object(body, "a job").get("config")
+    if not isinstance(config, dict):
+        raise UnexpectedReply("the reply does not tell what the job was asked with")
+    return msgspec.json.encode(config)
 
 
 def file_state_in(body: object, file_id: FileId) -> FileState:

@@ -26,7 +26,7 @@ class FoundJob(Struct, frozen=True, kw_only=True):
 
     backend: Backend
     kind: Kind
-    """Which of the backend's routes knows it."""
+    """As the backend says; where it does not, that of the route that knows the job."""
     state: JobState
 
 
@@ -94,7 +94,8 @@ class FindJob(ReachBackend, frozen=True, kw_only=True):
 
     def _read_as(self, backend: Backend, kind: Kind, job_id: JobId) -> FoundJob:
         state = self.retrying(lambda: backend.job(kind, job_id), what="read the job")
-        return FoundJob(backend=backend, kind=kind, state=state)
+        # The route of SFT jobs may know RL jobs, too (wire-contract §4.1).
+        return FoundJob(backend=backend, kind=state.kind or kind, state=state)
 
     def _last(self, backend: Backend, kind: Kind | None) -> FoundJob:
         try:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from synth_train.adapters.console.tables import table
 from synth_train.domain.model.hosting import JobFilter
 from synth_train.domain.model.jobs import JobSummary
 from synth_train.entrypoints.cli.train import kind_of
@@ -33,7 +33,7 @@ def run(session: Session) -> int:
     if not rows:
         session.screen.err("There are no jobs.")
         return ExitCode.OK
-    for line in _table([_HEADINGS, *map(_cells, rows)]):
+    for line in table([_HEADINGS, *map(_cells, rows)]):
         session.screen.out(line)
     return ExitCode.OK
 
@@ -47,11 +47,6 @@ def _when(created_at: float | None) -> str:
     if created_at is None:
         return ""
     return datetime.fromtimestamp(created_at).astimezone().isoformat(sep=" ", timespec="minutes")[:16]
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _described(row: JobSummary) -> dict[str, object]:

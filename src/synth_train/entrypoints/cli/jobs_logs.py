@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from synth_train.adapters.console.course import event_text
 from synth_train.adapters.console.ndjson import described_event
+from synth_train.domain.model.event_filter import EventFilter, since
 from synth_train.domain.model.hosting import Event
 from synth_train.entrypoints.cli.jobs_show import described_job, find
 from synth_train.entrypoints.exit_codes import ExitCode, exit_code_of_state
@@ -18,10 +19,17 @@ if TYPE_CHECKING:
 def run(session: Session) -> int:
     """Print what has happened; with `--follow`, until nothing more will, and then as `jobs watch` ends."""
     args, follow = session.args, session.app.follow_job
+    wanted = EventFilter(
+        level=args.level,
+        since=None if args.since is None else since(args.since, session.app.train.clock.now()),
+        search=args.search or "",
+    )
     found = find(session)
     events: list[Event] = []
 
     def tell(event: Event) -> None:
+        if not wanted.admits(event):
+            return
         if session.as_json:
             events.append(event)
         else:

@@ -33,7 +33,12 @@ JOB_ACTIONS = {
         "The exit status of several is the worst of theirs.",
     ),
     "logs": ("print what has happened to a job", "Print the events of a job, the oldest first, a line for each."),
+    "metrics": ("print the metrics of a job", "Print the metrics of a job: a line for each, or every point."),
     "cancel": ("end a job", "Ask a job to end, and wait a little until it has."),
+    "retry": (
+        "run a job again that has ended",
+        "Run a job again that has ended: a new job, with the same request and files. A job has one retry.",
+    ),
     "download": ("fetch the model that a job has made", "Fetch the model that a job has made, all of it or nothing."),
 }
 """What can be done with one job: a line of help, and a sentence or two."""
@@ -213,7 +218,12 @@ def _jobs(parser: _Parser) -> None:
         options = action.add_argument_group("options")
         options.add_argument("--type", choices=("auto", "rl", "sft"), default="auto", help="kind of job")
         if name == "logs":
-            options.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended")
+            _log_filters(options)
+        if name == "metrics":
+            options.add_argument(
+                "--name", action="append", default=[], type=_text, metavar="GLOB", help="these only; may be repeated"
+            )
+            options.add_argument("--csv", action="store_true", help="every point: name, step, value, time")
         if name == "download":
             options.add_argument(
                 "--out", type=_text, metavar="FOLDER", help="where to; must not be there yet (default: ./JOB)"
@@ -337,6 +347,15 @@ def _polling(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def _log_filters(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended")
+    group.add_argument(
+        "--level", choices=("info", "warning", "error"), default="info", help="from this level on (default: info)"
+    )
+    group.add_argument("--since", type=_since, metavar="TIME", help="not before: 10m, 2h or 1d ago, or an ISO time")
+    group.add_argument("--search", type=_text, metavar="TEXT", help="only what has this text in it")
+
+
 def _stream_format(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--stream-format",
@@ -419,6 +438,16 @@ def _seconds(value: str) -> float:
     if not (isfinite(seconds) and 0 < seconds < LONGEST_TIME):
         raise argparse.ArgumentTypeError(f"must be a number of seconds, above 0 and below a billion, not {value!r}")
     return seconds
+
+
+def _since(value: str) -> str:
+    from synth_train.domain.model.event_filter import since
+
+    try:
+        since(value, 0.0)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{value!r} {error}") from None
+    return value
 
 
 def _key(value: str) -> str:
