@@ -163,6 +163,7 @@ def shown(*args: str) -> str:
         ["task-app"],
         ["task-app", "check"],
         ["doctor"],
+        ["completion"],
         ["jobs", "list"],
         ["jobs", "logs"],
         ["jobs", "cancel"],

@@ -23,6 +23,7 @@ COMMANDS = {
     "serve": "serve this machine's backend over HTTP, with a page for browsers",
     "task-app": "check a task app against the contract",
     "doctor": "look whether keys, backend, task app and machine are fit for jobs",
+    "completion": "print the completion script of a shell",
 }
 
 JOB_ACTIONS = {
@@ -73,7 +74,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         UsageError: an option that does not exist (with the near name), a value that cannot be, something missing.
         Answered: `--help` or `--version` was asked for.
     """
-    parser = _parser()
+    parser = build_parser()
     if not argv:
         _misused(f"name a command: {', '.join(COMMANDS)}", parser)
     args, rest = parser.parse_known_args(argv)
@@ -90,7 +91,8 @@ def wants_json(argv: Sequence[str]) -> bool:
 # -- the commands
 
 
-def _parser() -> _Parser:
+def build_parser() -> _Parser:
+    """The parser of all commands, for `parse` and for whatever else has to know what there is."""
     parser = _Parser(
         prog=PROG,
         usage=f"{PROG} COMMAND [options]",
@@ -107,6 +109,7 @@ def _parser() -> _Parser:
     _serve(commands.add_parser("serve", help=COMMANDS["serve"]))
     _task_app(commands.add_parser("task-app", help=COMMANDS["task-app"]))
     _doctor(commands.add_parser("doctor", help=COMMANDS["doctor"]))
+    _completion(commands.add_parser("completion", help=COMMANDS["completion"]))
     return parser
 
 
@@ -288,6 +291,23 @@ def _doctor(parser: _Parser) -> None:
     options.add_argument("--task-url", type=_text, metavar="URL", help="address of the task app")
     options.add_argument("--devices", action="store_true", help="look for GPUs, too; loads torch")
     _general(parser)
+
+
+def _completion(parser: _Parser) -> None:
+    _describe(
+        parser,
+        usage=f"{PROG} completion {{bash,zsh,fish}}",
+        description="Print a script that teaches a shell to complete commands, options and files.",
+        epilog=f"""\
+examples:
+  {PROG} completion bash > ~/.local/share/bash-completion/completions/{PROG}
+  {PROG} completion zsh > ~/.zfunc/_{PROG}
+  {PROG} completion fish > ~/.config/fish/completions/{PROG}.fish
+""",
+    )
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell")
+    _general(parser, output=False)
+    parser.set_defaults(output="human")
 
 
 # -- options that several commands share
