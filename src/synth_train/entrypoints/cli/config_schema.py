@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def run(session: Session) -> int:
-    """Print the JSON Schema of one kind of TOML."""
+    """Print the JSON Schema of one kind of TOML, or of our own output."""
+    if session.args.kind == "output":
+        session.screen.data((files("synth_train") / "schemas" / "output.json").read_bytes())
+        return ExitCode.OK
     schema = msgspec.json.encode(json_schema(Kind(session.args.kind)))
     session.screen.data(msgspec.json.format(schema, indent=2) + b"\n")
     return ExitCode.OK

@@ -164,13 +164,13 @@ def _config(parser: _Parser) -> None:
     _content(options)
     _general(check)
 
-    schema = actions.add_parser("schema", help="print the JSON Schema of a TOML")
+    schema = actions.add_parser("schema", help="print the JSON Schema of a TOML, or of what --output json writes")
     _describe(
         schema,
-        usage=f"{PROG} config schema {{rl,sft}}",
-        description="Print the JSON Schema of a training TOML, for editors and other tools.",
+        usage=f"{PROG} config schema {{rl,sft,output}}",
+        description="Print the JSON Schema of a training TOML, or of what --output json writes.",
     )
-    schema.add_argument("kind", choices=("rl", "sft"), help="kind of job")
+    schema.add_argument("kind", choices=("rl", "sft", "output"), help="TOML of such a job, or the JSON of all commands")
     _general(schema, output=False)
     schema.set_defaults(output="human")
 
