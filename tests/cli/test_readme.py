@@ -70,4 +70,4 @@ def test_its_library_lines_run(workspace: Workspace) -> None:
         ran = workspace.run("-c", program, command=(sys.executable,), env={"SYNTH_API_KEY": SYNTH_KEY})
 
     assert ran.code == 0, ran.err
-    assert ran.out.splitlines() == ["3 rows, 0 errors", "job_1 succeeded None"]
+    assert ran.out.splitlines() == ["3 rows, 0 warnings", "job_1 succeeded None"]

@@ -94,7 +94,7 @@ class World:
         self.backend = InMemoryBackend(clock=self.clock)
         self.journal = InMemoryJournal()
         self.entropy = CountingEntropy()
-        self.datasets = InMemoryDatasets(dict(CONTENT))
+        self.datasets = InMemoryDatasets({str(path): content for path, content in CONTENT.items()})
         self.progress = RecordedProgress()
 
     def submit(

@@ -474,20 +474,25 @@ class Borrowing(InMemoryBackend):
     def seen_by(self, base: str, api_key: Secret | None) -> InMemoryBackend:
         return self
 
+    def __init__(self, world: InMemoryHosting) -> None:
+        super().__init__(world=world)
+        self.borrowed: list[tuple[Secret, str, Path | None]] = []
+
     def lend_environment_key(self, keys: TaskAppKeys, *, name: str, file: Path | None) -> None:
-        self.borrowed = (keys.primary, name, file)
+        self.borrowed.append((keys.primary, name, file))
 
 
 def test_a_backend_that_borrows_the_environment_key_is_told_where_it_stands(world: World) -> None:
-    backend = Borrowing(world=world.backend.world)
+    backend = Borrowing(world.backend.world)
     world.backends.backend = backend
     world.one("rl.toml")
-    assert backend.borrowed == (Secret(ENVIRONMENT_KEY), "ENVIRONMENT_API_KEY", None)
-
     del world.env.variables["ENVIRONMENT_API_KEY"]
     path = world.env.put(".env", {"DEV_ENVIRONMENT_API_KEY": ENVIRONMENT_KEY})
     world.one("rl.toml")
-    assert backend.borrowed == (Secret(ENVIRONMENT_KEY), "DEV_ENVIRONMENT_API_KEY", path)
+    assert backend.borrowed == [
+        (Secret(ENVIRONMENT_KEY), "ENVIRONMENT_API_KEY", None),
+        (Secret(ENVIRONMENT_KEY), "DEV_ENVIRONMENT_API_KEY", path),
+    ]
 
 
 def test_a_dry_run_names_what_the_sft_wire_cannot_carry(world: World) -> None:
