@@ -536,3 +536,9 @@ def test_a_model_folder_for_the_embedded_backend_is_looked_up_like_every_path(
     payload = world.one(config, dry_run=True, backend="local", model=option).payload
     assert payload is not None
     assert f'"{sent}"'.encode() in payload
+
+
+def test_minting_beside_a_key_that_is_there_is_said_to_have_no_effect(world: World) -> None:
+    assert world.one("rl.toml", mint=True).ok
+    assert any("--mint has no effect: there is ENVIRONMENT_API_KEY in" in note for note in world.notes)
+    assert world.progress.of(KeyMinted) == []

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from synth_train.domain.model.errors import GaveUpWaiting, TrainingError
 from synth_train.domain.model.jobs import Features, JobId, Kind
-from synth_train.domain.model.moments import ApiRootFound, ProblemFound, Retrying
+from synth_train.domain.model.moments import ApiRootFound, Noted, ProblemFound, Retrying
 from synth_train.domain.model.plan import Plan, TaskUrl
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.settings import ENVIRONMENT_KEY, Variables
@@ -149,6 +149,12 @@ class CarryOut:
             self._vault, self._variables, replace=self._request.mint
         )
         found = self._variables.environment_key()
+        if found and self._request.mint:
+            self._ports.progress.tell(
+                Noted(
+                    text=f"--mint has no effect: there is {found.where}; take it out for a new one.", warning=True
+                )
+            )
         self._backend.lend_environment_key(
             keys,
             name=found.name if found else ENVIRONMENT_KEY,
