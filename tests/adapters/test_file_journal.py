@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from synth_train.adapters.file_journal import FileJournal
 from synth_train.domain.model.errors import LocalStateError
@@ -61,8 +62,6 @@ def test_a_process_that_is_killed_lets_go(tmp_path: Path) -> None:
 
 
 def test_a_finished_entry_leaves_one_file_and_no_lock(tmp_path: Path) -> None:
-    from msgspec.structs import replace
-
     journal = FileJournal(tmp_path)
     journal.open(ENTRY)
     done = replace(ENTRY, stage=Stage.HANDED_OVER)
@@ -86,6 +85,14 @@ def test_a_status_that_cannot_be_noted_is_no_reason_to_stop(tmp_path: Path) -> N
     (tmp_path / "broken.json").write_text("{", encoding="utf-8")
     FileJournal(tmp_path).saw(JobId("job_1"), "running")
     assert (tmp_path / "broken.json").read_text(encoding="utf-8") == "{"
+
+
+def test_an_entry_that_cannot_be_read_does_not_hide_the_jobs_of_others(tmp_path: Path) -> None:
+    journal = FileJournal(tmp_path)
+    journal.open(replace(ENTRY, job_id=JobId("job_1")))
+    (tmp_path / "broken.json").write_text("{", encoding="utf-8")
+    assert [entry.job_id for entry in journal.with_jobs()] == ["job_1"]
+    assert FileJournal(tmp_path / "broken.json").with_jobs() == []
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -175,3 +175,11 @@ def test_an_empty_journal_has_nothing_to_take_up(journal: JournalPort) -> None:
     assert journal.take_up("f" * 64) is None
     assert journal.with_key("b", "a", IdempotencyKey("K")) is None
     journal.saw(JobId("job_1"), "running")
+
+
+def test_entries_with_jobs_come_newest_first(journals: Another, journal: JournalPort) -> None:
+    assert journal.with_jobs() == []
+    first, second, without = entry(1, job_id=JobId("a")), entry(3, job_id=JobId("b")), entry(2)
+    for one in (first, second, without):
+        journal.open(one)
+    assert journals().with_jobs() == [second, first]

@@ -30,8 +30,9 @@ from synth_train.domain.model.jobs import IdempotencyKey, JobId, JobSummary, Kin
 from synth_train.domain.model.moments import EventSeen, Retrying
 from synth_train.domain.model.replies import job_summary_in
 from synth_train.domain.model.secret import Secret
+from synth_train.domain.model.submission import Submission
 from synth_train.domain.usecases import find_job, jobs_follow, jobs_metrics
-from synth_train.domain.usecases.find_job import FindJob, FoundJob
+from synth_train.domain.usecases.find_job import LAST, FindJob, FoundJob
 from synth_train.domain.usecases.hosting.work import Queue
 from synth_train.domain.usecases.jobs_cancel import CancelJob
 from synth_train.domain.usecases.jobs_download import DownloadModel
@@ -151,6 +152,67 @@ def test_several_jobs_are_found_in_the_order_of_their_names_each_once(desk: Desk
     found = find.several((two, JobId("@last"), one, two), backend=BASE)
     assert [job.state.job_id for job in found] == [two, one]
     assert len(desk.backends.connected) == 1
+
+
+OTHER = "https://other.example"
+
+
+def remember(desk: Desk, *jobs: tuple[str, str]) -> FindJob:
+    """A FindJob whose journal knows jobs and their backends, the oldest first."""
+    journal = InMemoryJournal()
+    for number, (job_id, base) in enumerate(jobs):
+        journal.open(
+            Submission(
+                id=f"{number}",
+                fingerprint="f",
+                backend=base,
+                account="a",
+                kind=Kind.RL,
+                config="rl.toml",
+                key=IdempotencyKey("k"),
+                key_is_users=False,
+                job_id=JobId(job_id),
+            )
+        )
+    find: FindJob = desk.reaching(FindJob)
+    return msgspec.structs.replace(find, journal=journal)
+
+
+def test_a_job_is_asked_for_where_it_went(desk: Desk) -> None:
+    one, two = desk.job(), desk.job()
+    for name in (one, one[4:], LAST):
+        found = remember(desk, (two, BASE), (one, OTHER))(JobId(name))
+        assert (found.state.job_id, found.backend.base) == (one, OTHER)
+
+
+def test_a_backend_that_is_named_comes_before_the_one_that_is_remembered(desk: Desk) -> None:
+    job_id = desk.job()
+    assert remember(desk, (job_id, OTHER))(job_id, backend=BASE).backend.base == BASE
+
+
+def test_a_whole_id_is_not_mistaken_for_the_beginning_of_another(desk: Desk) -> None:
+    job_id = desk.job()
+    find = remember(desk, (f"{job_id}0", BASE), (job_id, OTHER), (f"{job_id}1", BASE))
+    assert find(job_id).backend.base == OTHER
+
+
+@pytest.mark.parametrize("options", [{}, {"kind": Kind.SFT}])
+def test_what_is_not_remembered_or_not_clearly_is_left_to_the_variables(desk: Desk, options: dict[str, Any]) -> None:
+    job_id = desk.job()
+    desk.env = InMemoryEnv({"SYNTH_API_KEY": KEY.reveal(), "BACKEND_BASE_URL": BASE})
+    known = () if not options else ((job_id, OTHER),)
+    assert remember(desk, *known)(job_id, **options).backend.base == BASE
+    assert remember(desk, ("job_x1", OTHER), ("job_x2", OTHER)).several((job_id,))[0].backend.base == BASE
+    with pytest.raises(NotKnown):
+        remember(desk, ("job_x1", OTHER), ("job_x2", OTHER))(JobId("job_x"))
+    assert desk.backends.connected[-1][0] == BASE
+
+
+def test_jobs_of_several_backends_are_not_asked_for_together(desk: Desk) -> None:
+    one, two = desk.job(), desk.job()
+    find = remember(desk, (one, BASE), (two, OTHER))
+    with pytest.raises(UsageError, match=f"these jobs went to several backends: {BASE}, {OTHER}"):
+        find.several((one, two))
 
 
 def test_a_job_is_looked_for_beyond_the_first_page(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

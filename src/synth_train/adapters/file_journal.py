@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -86,6 +86,15 @@ class FileJournal(JournalPort):
                 if entry.job_id == job_id:
                     self.advance(replace(entry, last_word=word))
                     return
+
+    def with_jobs(self) -> Sequence[Submission]:
+        found: list[Submission] = []
+        with contextlib.suppress(LocalStateError):
+            for path in self._newest_first():
+                with contextlib.suppress(LocalStateError):
+                    entry = self._read(path)
+                    found += [entry] if entry.job_id is not None else []
+        return found
 
     def latest_handed_over(self, fingerprint: str) -> Submission | None:
         for path in self._newest_first(fingerprint):

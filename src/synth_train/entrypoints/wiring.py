@@ -111,7 +111,14 @@ class App(Struct, frozen=True):
         """See `FindJob`."""
         from synth_train.domain.usecases.find_job import FindJob
 
-        return self._reaching(FindJob)
+        return FindJob(
+            env=self.train.env,
+            prompt=self.train.prompt,
+            backends=self.train.backends,
+            patience=self.train.patience,
+            progress=self.train.progress,
+            journal=self.train.journal,
+        )
 
     @property
     def list_jobs(self) -> ListJobs:

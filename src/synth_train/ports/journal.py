@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from synth_train.domain.model.jobs import IdempotencyKey, JobId
@@ -42,6 +43,10 @@ class JournalPort(Protocol):
 
     def saw(self, job_id: JobId, word: str) -> None:
         """Note the status last seen of a job. Best effort: never raises, and unknown jobs are passed over."""
+        ...
+
+    def with_jobs(self) -> Sequence[Submission]:
+        """The entries that name a job, the newest first. Best effort: never raises, passes over what is unreadable."""
         ...
 
     def latest_handed_over(self, fingerprint: str) -> Submission | None:

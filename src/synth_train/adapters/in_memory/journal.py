@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from synth_train.domain.model.jobs import IdempotencyKey, JobId
@@ -56,6 +58,9 @@ class InMemoryJournal(JournalPort):
             if entry.job_id == job_id:
                 self.entries[entry.id] = replace(entry, last_word=word)
                 return
+
+    def with_jobs(self) -> Sequence[Submission]:
+        return [entry for entry in self._newest_first() if entry.job_id is not None]
 
     def latest_handed_over(self, fingerprint: str) -> Submission | None:
         for entry in self._newest_first():

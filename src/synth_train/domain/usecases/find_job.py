@@ -10,8 +10,10 @@ from msgspec import Struct
 from synth_train.domain.model.errors import NotKnown, NotOffered, UsageError
 from synth_train.domain.model.hosting import JobFilter
 from synth_train.domain.model.jobs import JobId, JobState, JobSummary, Kind
+from synth_train.domain.model.submission import Submission
 from synth_train.domain.usecases.jobs_reach import ReachBackend
 from synth_train.ports.backend import Backend
+from synth_train.ports.journal import JournalPort
 
 LAST = "@last"
 """Stands for the job that was created last."""
@@ -33,6 +35,9 @@ class FoundJob(Struct, frozen=True, kw_only=True):
 class FindJob(ReachBackend, frozen=True, kw_only=True):
     """Built once with its ports; asked for one job at a time."""
 
+    journal: JournalPort | None = None
+    """Knows the backends of jobs that were submitted from this machine; None: only the options and variables do."""
+
     def __call__(
         self,
         job_id: JobId,
@@ -46,9 +51,9 @@ class FindJob(ReachBackend, frozen=True, kw_only=True):
 
         Args:
             job_id: its id; or the beginning of it, with or without `job_`, if no other job's begins so; or `@last`.
-                The latter two need a backend that lists jobs.
+                The latter two are looked up in the journal, else need a backend that lists jobs.
             kind: None asks the route of SFT jobs and then that of RL jobs.
-            backend: base URL; None leaves it to the variables.
+            backend: base URL; None takes the one that the job went to from this machine, else that of the variables.
             env_files: where the key is looked for besides the process environment.
 
         Raises:
@@ -69,9 +74,33 @@ class FindJob(ReachBackend, frozen=True, kw_only=True):
         insecure_http: bool = False,
     ) -> tuple[FoundJob, ...]:
         """Jobs of one backend, each once, in the order of their names. Arguments and errors are those for one job."""
+        names = list(job_ids)
+        if backend is None:
+            remembered = [self._remembered(kind, name) for name in names]
+            bases = {entry.backend for entry in remembered if entry is not None}
+            if len(bases) > 1:
+                raise UsageError(
+                    f"these jobs went to several backends: {', '.join(sorted(bases))}",
+                    hint="Ask for those of one backend at a time, or name it with --backend.",
+                )
+            backend = next(iter(bases), None)
+            names = [
+                name if entry is None or entry.job_id is None else entry.job_id
+                for name, entry in zip(names, remembered, strict=True)
+            ]
         reached = self.reach(backend, env_files, insecure_http)
-        found = [self._named(reached, kind, job_id) for job_id in job_ids]
+        found = [self._named(reached, kind, name) for name in names]
         return tuple({one.state.job_id: one for one in found}.values())
+
+    def _remembered(self, kind: Kind | None, name: str) -> Submission | None:
+        """The submission from this machine whose job is called so; None when there is none, or several are."""
+        if self.journal is None:
+            return None
+        entries = [entry for entry in self.journal.with_jobs() if kind in (None, entry.kind)]
+        if name == LAST:
+            return next(iter(entries), None)
+        fitting = {entry.job_id: entry for entry in reversed(entries) if (entry.job_id or "").startswith(_begins(name))}
+        return fitting.get(JobId(name)) or (next(iter(fitting.values())) if len(fitting) == 1 else None)
 
     def _named(self, reached: Backend, kind: Kind | None, job_id: JobId) -> FoundJob:
         if job_id == LAST:
@@ -113,7 +142,7 @@ class FindJob(ReachBackend, frozen=True, kw_only=True):
         try:
             for _ in range(PAGES):
                 rows = self._listed(backend, JobFilter(kind=kind, limit=PAGE, after=after))
-                found += [row for row in rows if row.job_id.startswith((text, f"job_{text}"))]
+                found += [row for row in rows if row.job_id.startswith(_begins(text))]
                 if len(rows) < PAGE:
                     break
                 after = rows[-1].job_id
@@ -126,3 +155,8 @@ class FindJob(ReachBackend, frozen=True, kw_only=True):
 
     def _listed(self, backend: Backend, wanted: JobFilter) -> Sequence[JobSummary]:
         return self.retrying(lambda: backend.list_jobs(wanted), what="list the jobs")
+
+
+def _begins(name: str) -> tuple[str, str]:
+    """How the id of a job may begin that is called so."""
+    return name, f"job_{name}"
