@@ -22,7 +22,7 @@ def decoded(content: bytes, secrets: Iterable[Secret]) -> object:
     """
     try:
         return _redacted(msgspec.json.decode(content), tuple(secrets))
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError("no JSON") from error
 
 

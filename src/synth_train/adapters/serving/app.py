@@ -580,7 +580,7 @@ def routes() -> Litestar:
             use_handler_docstrings=True,
             operation_id_creator=_operation_id,
             render_plugins=[JsonRenderPlugin(path="/openapi.json")],
-            openapi_router=Router("/openapi", route_handlers=[], opt={"open": True}),
+            openapi_router=Router("/openapi", route_handlers=[], opt={"open": True}, include_in_schema=False),
         ),
         request_max_body_size=None,  # the door has looked at it
         logging_config=None,
@@ -589,9 +589,9 @@ def routes() -> Litestar:
 
 
 def _version() -> str:
-    from synth_train import __version__
+    from importlib.metadata import version
 
-    return __version__
+    return version("synth-train")
 
 
 # Reading requests

@@ -151,9 +151,7 @@ class CarryOut:
         found = self._variables.environment_key()
         if found and self._request.mint:
             self._ports.progress.tell(
-                Noted(
-                    text=f"--mint has no effect: there is {found.where}; take it out for a new one.", warning=True
-                )
+                Noted(text=f"--mint has no effect: there is {found.where}; take it out for a new one.", warning=True)
             )
         self._backend.lend_environment_key(
             keys,
