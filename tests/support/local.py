@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -88,7 +89,8 @@ class Local:
         pid = self.worker()
         if pid is not None:
             with suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it may have ended by itself meanwhile
+                    os.killpg(pid, signal.SIGKILL)
             until(lambda: not alive(pid))
 
 
