@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
@@ -89,8 +88,7 @@ class Local:
         pid = self.worker()
         if pid is not None:
             with suppress(ProcessLookupError):
-                with contextlib.suppress(ProcessLookupError):  # it may have ended by itself meanwhile
-                    os.killpg(pid, signal.SIGKILL)
+                os.killpg(pid, signal.SIGKILL)
             until(lambda: not alive(pid))
 
 
@@ -102,12 +100,13 @@ def rl_play(**play: object) -> bytes:
 
 def alive(pid: int) -> bool:
     """Whether a process runs; one that has ended and was not waited for does not."""
+    stat = Path(f"/proc/{pid}/stat")
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        # Between the two looks it may go, and then its file cannot even be read.
+        return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")
+    except (ProcessLookupError, FileNotFoundError):
         return False
-    stat = Path(f"/proc/{pid}/stat")
-    return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")
 
 
 def until(true: Callable[[], bool], *, also: Callable[[], object] = lambda: None, within: float = PATIENCE) -> None:
