@@ -369,7 +369,7 @@ def events(
     return Response(wire.events(JobId(job_id), _later(told, _time("since", since))))
 
 
-@_route(get, _about("/events/stream"), shapes.Event, media_type="text/event-stream")
+@_route(get, _about("/events/stream"), shapes.StreamedEvent, media_type="text/event-stream")
 def event_stream(
     request: _Request, serving: _Server, owner: _Whose, job_id: FromPath[str], since_seq: FromQuery[int] = 0
 ) -> Response[Any]:

@@ -130,6 +130,13 @@ class Events(_Shape, frozen=True):
     results: list[Event]
 
 
+class StreamedEvent(Struct, frozen=True, kw_only=True):
+    """An event in a stream."""
+
+    id: Annotated[str, Meta(description="`seq` of the event, for `Last-Event-ID`")]
+    data: Annotated[str, Meta(description="the event, as JSON")]
+
+
 class Point(_Shape, frozen=True):
     """The value of a metric at a step; null where it was no number."""
 
