@@ -1,0 +1,312 @@
+// The page: a list of jobs, or one job (or several, compared), looked at again and again until it has ended.
+
+import { Charts } from "./charts.js";
+
+const LOOK = 1000; // milliseconds between two looks
+const PAGE = 1000; // rows of one reply; more are never given
+const MOST_EVENTS = 500; // that are kept on the page
+const OVER = new Set(["succeeded", "failed", "cancelled"]);
+const $ = (id) => document.getElementById(id);
+
+let view = 0; // counts the views: what belongs to an earlier one stops
+
+class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+async function ask(path, method = "GET", body = undefined, headers = {}) {
+  const key = sessionStorage.getItem("key");
+  const reply = await fetch(path, {
+    method, cache: "no-store",
+    headers: { Authorization: `Bearer ${key}`, Accept: "application/json", ...headers },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  const said = await reply.json().catch(() => ({}));
+  if (!reply.ok) throw new Refused(reply.status, said.detail ?? reply.statusText);
+  return said;
+}
+
+const pause = (time) => new Promise((done) => setTimeout(done, time));
+const about = (id, what = "") => `learning/jobs/${encodeURIComponent(id)}${what}`;
+const short = (id) => (id.length > 16 ? `${id.slice(0, 12)}…` : id);
+const moment = (seconds) => new Date(seconds * 1000).toLocaleString([], { dateStyle: "short", timeStyle: "short" });
+const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], { hour12: false });
+
+function element(tag, text = "", more = {}) {
+  return Object.assign(document.createElement(tag), { textContent: text, ...more });
+}
+
+function show(section) {
+  for (const id of ["door", "jobs", "job"]) $(id).hidden = id !== section;
+}
+
+// Does something again and again while its view is shown; says so when the server does not answer.
+async function watching(mine, look) {
+  while (mine === view) {
+    if (!document.hidden) {
+      try {
+        const goOn = await look();
+        if (mine === view) $("state").textContent = goOn ? "Live" : "";
+        if (!goOn) return;
+      } catch (error) {
+        if (mine !== view) return;
+        if (error.status === 401 || error.status === 403) return knock("This key does not open the server.");
+        if (error.status === 404) return void ($("state").textContent = error.message);
+        $("state").textContent = error.status ? error.message : "The server does not answer; trying again.";
+      }
+    }
+    await pause(LOOK);
+  }
+}
+
+function knock(why = "") {
+  view++;
+  $("state").textContent = why;
+  show("door");
+  $("key").focus();
+}
+
+// -- the list
+
+let chosen = new Set();
+let limit = 50;
+
+function list() {
+  const mine = ++view;
+  document.title = "Jobs – synth-ai";
+  $("here").textContent = location.origin;
+  show("jobs");
+  let before = "";
+  watching(mine, async () => {
+    const { jobs } = await ask(`learning/jobs?limit=${limit}`);
+    if (mine !== view) return false;
+    $("none").hidden = jobs.length > 0;
+    $("more").hidden = jobs.length < limit || limit >= PAGE;
+    const now = JSON.stringify(jobs);
+    if (now !== before) {
+      before = now;
+      drawRows(jobs);
+    }
+    return true;
+  });
+}
+
+// Rows are changed in place, so that the focus stays where it is.
+function drawRows(jobs) {
+  const there = new Map([...$("rows").children].map((row) => [row.dataset.id, row]));
+  const rows = jobs.map((job) => {
+    const row = there.get(job.id) ?? newRow(job);
+    const status = row.cells[2].firstChild;
+    status.textContent = job.status;
+    status.className = `status ${job.status}`;
+    return row;
+  });
+  rows.forEach((row, at) => {
+    if ($("rows").children[at] !== row) $("rows").insertBefore(row, $("rows").children[at] ?? null);
+  });
+  while ($("rows").children.length > rows.length) $("rows").lastChild.remove();
+}
+
+function newRow(job) {
+  const row = element("tr");
+  row.dataset.id = job.id;
+  const box = element("input", "", { type: "checkbox", checked: chosen.has(job.id), ariaLabel: `Compare ${job.id}` });
+  box.addEventListener("change", () => {
+    box.checked ? chosen.add(job.id) : chosen.delete(job.id);
+    $("compare").disabled = chosen.size < 2;
+  });
+  const link = element("a", job.name || short(job.id), { href: `#job=${encodeURIComponent(job.id)}`, title: job.id });
+  const cells = [box, link, element("span"), kindOf(job), job.model, moment(job.created_at)];
+  for (const cell of cells) row.insertCell().append(cell);
+  return row;
+}
+
+const kindOf = (job) => (job.training_type.startsWith("rl") ? "RL" : "SFT");
+
+// -- one job, or several
+
+class Run {
+  constructor(id) {
+    this.id = id;
+    this.label = short(id);
+    this.series = new Map();
+    this.step = 0;
+    this.seq = 0;
+    this.job = null;
+  }
+
+  // Read what is new; `changed` is told after the first reply, so that something is shown early, and after the last.
+  async look(changed) {
+    this.job = await ask(about(this.id));
+    for (let replies = 0; ; replies++) {
+      const { points } = await ask(about(this.id, `/metrics?after_step=${this.step}&limit=${PAGE}`));
+      for (const point of points) {
+        if (!this.series.has(point.name)) this.series.set(point.name, { steps: [], values: [] });
+        const series = this.series.get(point.name);
+        series.steps.push(point.step);
+        series.values.push(point.value);
+        this.step = Math.max(this.step, point.step);
+      }
+      // A reply holds whole steps, so one that is not full says nothing: only an empty one is the last.
+      if (!points.length) return replies > 1 ? changed() : undefined;
+      if (!replies) changed();
+    }
+  }
+}
+
+let charts = null;
+let runs = [];
+
+function redraw() {
+  if (!charts || !window.Plotly) return;
+  const some = runs.some((run) => run.series.size);
+  $("no-points").hidden = some;
+  if (some) charts.draw(runs, { smoothing: Number($("smoothing").value), log: $("log").checked });
+}
+
+function open(ids) {
+  const mine = ++view;
+  runs = ids.map((id) => new Run(id));
+  $("charts").replaceChildren();
+  charts = new Charts($("charts"));
+  const one = ids.length === 1;
+  document.title = `${one ? short(ids[0]) : "Compared"} – synth-ai`;
+  $("job-title").textContent = one ? ids[0] : `${ids.length} jobs compared`;
+  for (const id of ["events", "samples", "facts"]) $(id).replaceChildren();
+  for (const id of ["log-text", "config", "status"]) $(id).textContent = "";
+  for (const id of ["cancel", "retry", "reason", "samples-box"]) $(id).hidden = true;
+  $("details").hidden = !one;
+  $("no-points").hidden = false;
+  show("job");
+  let logged = 0;
+  watching(mine, async () => {
+    await Promise.all(runs.map((run) => run.look(() => mine === view && redraw())));
+    if (mine !== view) return false;
+    if (!one) {
+      drawFacts(runs.map((run) => [run.label, run.job.status]));
+      return runs.some((run) => !OVER.has(run.job.status));
+    }
+    const [run] = runs;
+    drawJob(run.job);
+    const { events } = await ask(about(run.id, `/events?since_seq=${run.seq}&limit=${PAGE}`));
+    const log = await ask(about(run.id, `/log?after=${logged}`));
+    if (mine !== view) return false;
+    if (!$("config").textContent) {
+      const { config } = await ask(about(run.id, "/config"));
+      $("config").textContent = JSON.stringify(config, null, 2);
+    }
+    drawEvents(events);
+    run.seq = events.at(-1)?.seq ?? run.seq;
+    if (log.text) $("log-text").append(log.text);
+    const more = events.length === PAGE || log.next > logged;
+    logged = log.next;
+    return more || !OVER.has(run.job.status);
+  });
+}
+
+function drawJob(job) {
+  const over = OVER.has(job.status);
+  $("status").textContent = job.status;
+  $("status").className = `status ${job.status}`;
+  $("cancel").hidden = over;
+  $("cancel").disabled = job.status === "cancelling";
+  $("retry").hidden = !over;
+  $("reason").hidden = !job.error;
+  $("reason").textContent = job.error ?? "";
+  const took = job.started_at ? Math.round((job.ended_at ?? Date.now() / 1000) - job.started_at) : null;
+  drawFacts([
+    ["Kind", kindOf(job)], ["Model", job.model], ["Name", job.name], ["Created", moment(job.created_at)],
+    ["Took", took === null ? "" : `${Math.floor(took / 60)} min ${took % 60} s`], ["Fine-tuned model", job.fine_tuned_model],
+    ["Training file", job.training_file], ["Task app", job.endpoint_base_url],
+  ]);
+}
+
+function drawFacts(facts) {
+  const there = facts.filter(([, value]) => value);
+  $("facts").replaceChildren(...there.map(([name, value]) => {
+    const pair = element("div");
+    pair.append(element("dt", name), element("dd", value));
+    return pair;
+  }));
+}
+
+function drawEvents(events) {
+  const place = $("events");
+  const atEnd = place.scrollHeight - place.scrollTop - place.clientHeight < 30;
+  for (const event of events) {
+    const row = element("li", "", { className: event.level });
+    row.append(element("time", clock(event.created_at)), element("span", event.message || event.type));
+    place.append(row);
+    if (event.type.endsWith(".sample")) drawSample(event.data);
+  }
+  while (place.children.length > MOST_EVENTS) place.firstChild.remove();
+  if (atEnd) place.scrollTop = place.scrollHeight;
+}
+
+function drawSample(data) {
+  const box = element("div", "", { className: "sample" });
+  for (const [name, value] of Object.entries(data)) {
+    const row = element("div");
+    row.append(element("b", name), " ", typeof value === "string" ? value : JSON.stringify(value));
+    box.append(row);
+  }
+  $("samples").prepend(box);
+  $("samples-box").hidden = false;
+}
+
+// -- what one can do
+
+async function act(button, deed) {
+  button.disabled = true;
+  try {
+    await deed();
+  } catch (error) {
+    $("state").textContent = error.message;
+  }
+  button.disabled = false;
+}
+
+$("cancel").addEventListener("click", () => act($("cancel"), async () => {
+  drawJob(await ask(about(runs[0].id, "/cancel"), "POST"));
+}));
+
+$("retry").addEventListener("click", () => act($("retry"), async () => {
+  const family = kindOf(runs[0].job) === "RL" ? "rl" : "learning";
+  const { config } = await ask(about(runs[0].id, "/config"));
+  const key = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const job = await ask(`${family}/jobs`, "POST", config, { "Content-Type": "application/json", "Idempotency-Key": key });
+  await ask(about(job.id, "/start"), "POST");
+  location.hash = `job=${encodeURIComponent(job.id)}`;
+}));
+
+$("compare").addEventListener("click", () => {
+  location.hash = `job=${[...chosen].map(encodeURIComponent).join(",")}`;
+});
+$("more").addEventListener("click", () => { limit = Math.min(PAGE, limit * 4); list(); });
+$("smoothing").addEventListener("input", redraw);
+$("log").addEventListener("change", redraw);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+$("door").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem("key", $("key").value.trim());
+  $("key").value = "";
+  go();
+});
+
+function go() {
+  const hash = new URLSearchParams(location.hash.slice(1));
+  if (hash.has("key")) {
+    sessionStorage.setItem("key", hash.get("key"));
+    history.replaceState(null, "", location.pathname); // the key is not to stay in the address
+    return go();
+  }
+  if (!sessionStorage.getItem("key")) return knock();
+  const ids = (hash.get("job") ?? "").split(",").filter(Boolean);
+  ids.length ? open(ids) : list();
+}
+
+addEventListener("hashchange", go);
+go();
