@@ -211,6 +211,9 @@ def test_what_a_client_has_written_is_text_and_nothing_else(world: InMemoryHosti
 
 # Who looks at it, and how
 
+FITTING = """[...document.querySelectorAll("figure")].every(figure =>
+    figure.querySelector(".main-svg").getBoundingClientRect().right <= figure.getBoundingClientRect().right)"""
+
 
 def test_without_a_key_the_page_asks_for_one_and_says_when_it_is_wrong(browser: Any, tmp_path: Path) -> None:
     with served(tmp_path) as server:
@@ -266,6 +269,8 @@ def test_it_fits_a_phone_and_a_desk_by_day_and_by_night(
         page.goto(f"{url}/{place}")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     curves(visit, "Loss")
+    curves(visit, "Reward")
+    visit.until(FITTING)
     red, green, blue = page.evaluate(
         "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number)"
     )

@@ -13,6 +13,10 @@ export class Charts {
   constructor(place) {
     this.place = place;
     this.plots = new Map();
+    // A chart that comes, or goes, makes the others narrower or wider.
+    this.sizes = new ResizeObserver((all) => {
+      for (const { target } of all) if (target.isConnected && target.data) Plotly.Plots.resize(target);
+    });
   }
 
   // runs: [{label, series: Map(name -> {steps, values})}]
@@ -22,10 +26,14 @@ export class Charts {
     const others = names.filter((name) => !GROUPS.some(([, fits]) => fits(name)));
     for (const name of others) groups.push([name, [name]]);
     for (const [title, members] of groups) {
+      if (members.length) this.#plot(title); // all of them first, so that each is drawn in the width that it will have
+    }
+    for (const [title, members] of groups) {
       if (members.length) this.#draw(title, members, runs, smoothing, log);
     }
     for (const [title, plot] of this.plots) {
       if (!groups.some(([other, members]) => other === title && members.length)) {
+        this.sizes.unobserve(plot);
         Plotly.purge(plot);
         plot.closest("figure").remove();
         this.plots.delete(title);
@@ -67,7 +75,7 @@ export class Charts {
       legend: { orientation: "h", y: 1.02, yanchor: "bottom" },
       hovermode: "x unified", hoverlabel: { bgcolor: style.getPropertyValue("--card").trim(), font: { color: text } },
       uirevision: title,
-    }, { responsive: true, displayModeBar: false });
+    }, { displayModeBar: false });
   }
 
   #plot(title) {
@@ -79,6 +87,7 @@ export class Charts {
       plot.className = "plot";
       this.place.append(figure);
       this.plots.set(title, plot);
+      this.sizes.observe(plot);
     }
     return this.plots.get(title);
   }

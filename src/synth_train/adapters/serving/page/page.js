@@ -170,6 +170,7 @@ function redraw() {
 function open(ids) {
   const mine = ++view;
   runs = ids.map((id) => new Run(id));
+  charts?.sizes.disconnect();
   $("charts").replaceChildren();
   charts = new Charts($("charts"));
   const one = ids.length === 1;
