@@ -1,5 +1,5 @@
-"""What every backend promises (`ports.backend`): without a wire, over HTTP against hosting on a real socket, and on
-the stores of this machine."""
+"""What every backend promises (`ports.backend`): without a wire, over HTTP against the server, on the stores of
+this machine, and over HTTP against a server with these stores."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from synth_train.domain.model.secret import WINDOW, Secret
 from synth_train.domain.model.task_app import Trouble
 from synth_train.ports.backend import Backend, Upload
 
-with_accounts = pytest.mark.parametrize("kind", ["in-memory", "http"])
+with_accounts = pytest.mark.parametrize("kind", ["in-memory", "http", "http-embedded"])
 """For what only a backend with API keys and a vault promises."""
 
 
-@pytest.fixture(params=["in-memory", "http", "embedded"])
+@pytest.fixture(params=["in-memory", "http", "embedded", "http-embedded"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -18,6 +18,7 @@ from synth_train.adapters.in_memory.backend import InMemoryBackend, InMemoryHost
 from synth_train.adapters.in_memory.clock import ManualClock
 from synth_train.adapters.in_memory.executor import InMemoryExecutor, ScriptedTrainer
 from synth_train.adapters.in_memory.hosting_stores import ScriptedInspector
+from synth_train.adapters.in_memory.sealer import ReadableUnsealer
 from synth_train.adapters.in_memory.task_app import InMemoryTaskApp
 from synth_train.adapters.local.backend import LocalBackend
 from synth_train.adapters.local.disk_blobs import DiskBlobStore, FolderResults
@@ -33,7 +34,8 @@ from synth_train.domain.model.settings import EnvFile
 from synth_train.domain.usecases.hosting.files import Files
 from synth_train.domain.usecases.hosting.jobs import Jobs
 from synth_train.domain.usecases.hosting.results import Results
-from synth_train.domain.usecases.hosting.service import Workshop
+from synth_train.domain.usecases.hosting.service import Hosting, Workshop
+from synth_train.domain.usecases.hosting.vault import Vault
 from synth_train.domain.usecases.hosting.work import Queue
 from synth_train.ports.backend import Backend, Upload
 from synth_train.ports.hosting import BlobStore, JobStore, Unsealer
@@ -106,8 +108,18 @@ def backend_side(
     takes_config: bool = False,
     unsealer: Unsealer | None = None,
 ) -> Iterator[Side]:
-    """A backend of that kind (`in-memory`, `http` or `embedded`), with a clock that stands still."""
+    """A backend of that kind (`in-memory`, `http`, `embedded` or `http-embedded`), with a clock that stands still."""
     clock, task_app = ManualClock(), InMemoryTaskApp()
+    if kind == "http-embedded":
+        with TemporaryDirectory() as folder:
+            there = EmbeddedWorld(clock, Path(folder))
+            with serving(_served(there, clock, task_app, owners, takes_config, unsealer)) as url:
+
+                def over_the_wire(key: Secret | None) -> Backend:
+                    return HttpBackend(url, api_key=key)
+
+                yield Side(over_the_wire(OUR_KEY), over_the_wire, there, task_app, clock)
+        return
     if kind == "embedded":
         with TemporaryDirectory() as folder:
             here = EmbeddedWorld(clock, Path(folder))
@@ -139,6 +151,28 @@ def backend_side(
             return HttpBackend(url, api_key=key)
 
         yield Side(over_http(OUR_KEY), over_http, world, task_app, clock)
+
+
+def _served(
+    world: EmbeddedWorld,
+    clock: ManualClock,
+    task_app: InMemoryTaskApp,
+    owners: frozenset[Owner] | None,
+    takes_config: bool,
+    unsealer: Unsealer | None,
+) -> Hosting:
+    """What `synth-ai serve` serves, but for its workers, its clock and its task app."""
+    entropy = SystemEntropy()
+    return Hosting(
+        files=Files(store=world.store, blobs=world.blobs, inspector=world.inspector, clock=clock, entropy=entropy),
+        jobs=Jobs(store=world.store, executor=world.executor, clock=clock, entropy=entropy),
+        results=Results(store=world.store, made=FolderResults(world.home)),
+        takes_config=takes_config,
+        vault=Vault(
+            store=world.store, unsealer=unsealer or ReadableUnsealer(), task_app=task_app, clock=clock, entropy=entropy
+        ),
+        owners=owners,
+    )
 
 
 def no_env_file(path: Path) -> EnvFile:
