@@ -493,3 +493,11 @@ def test_a_file_of_a_model_can_be_fetched_from_a_byte_on(
         assert (fetch(span).status_code, fetch(span).content) == (200, b"0123456789")
     assert fetch("bytes=10-").status_code == 416
     assert client.ask("GET", f"/rl/jobs/{job_id}/results/other")[0] == 404
+
+
+def test_small_replies_are_sent_at_once() -> None:
+    needs_the_server()
+    from synth_train.adapters.serving.server import listening
+
+    with listening("127.0.0.1", 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP  # asyncio looks at it before it switches Nagle's algorithm off

@@ -13,6 +13,8 @@ from synth_train.adapters.serving.serving import Serving
 from synth_train.domain.model.hosting import Owner, Refusal, StoredFile
 from synth_train.domain.usecases.hosting.files import Files, Label
 
+_BLOCK = 1 << 20
+
 
 async def received(request: Request[Any, Any, Any], serving: Serving, owner: Owner) -> StoredFile:
     """Read a form and keep its file.
@@ -39,11 +41,19 @@ class _Body:
 
     def read(self, size: int) -> bytes:
         """At most so many bytes, empty at the end."""
-        while self._more and not self._ahead:
-            message = asyncio.run_coroutine_threadsafe(self._receive(), self._loop).result()
-            self._ahead, self._more = message.get("body", b""), message.get("more_body", False)
+        if self._more and not self._ahead:
+            self._ahead = asyncio.run_coroutine_threadsafe(self._block(), self._loop).result()
         taken, self._ahead = self._ahead[:size], self._ahead[size:]
         return taken
+
+    async def _block(self) -> bytes:
+        """The next stretch of the body. It comes in small pieces, and to change threads for each would take time."""
+        block = bytearray()
+        while self._more and len(block) < _BLOCK:
+            message = await self._receive()
+            block += message.get("body", b"")
+            self._more = message.get("more_body", False)
+        return bytes(block)
 
 
 def _taken(files: Files, owner: Owner, body: _Body, boundary: bytes) -> StoredFile:
