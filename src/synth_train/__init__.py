@@ -114,7 +114,9 @@ _HOMES = {
 
 def __getattr__(name: str) -> object:
     if name == "__version__":
-        return _version()
+        from synth_train.version import own_version
+
+        return own_version()
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
@@ -126,12 +128,3 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return __all__
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("synth-train")
-    except PackageNotFoundError:
-        return "0+not.installed"

@@ -8,12 +8,12 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from synth_train.domain.model.addresses import without_credentials
 from synth_train.ports.machine import Machine, MachinePort
+from synth_train.version import installed_version
 
 PACKAGES = (
     "synth-train",
@@ -54,7 +54,7 @@ class ThisMachine(MachinePort):
         return Machine(
             python=platform.python_version(),
             system=f"{platform.system()} {platform.release()} {platform.machine()}",
-            packages={name: _version(name) for name in PACKAGES},
+            packages={name: installed_version(name) for name in PACKAGES},
             home=str(self._home),
             home_fault=_write_fault(existing),
             free_disk=shutil.disk_usage(existing).free,
@@ -68,13 +68,6 @@ class ThisMachine(MachinePort):
         """Those variables that are set, in capitals or not, as proxies are."""
         either = (spelling for name in names for spelling in (name, name.lower()))
         return {name: without_credentials(self._environ[name]) for name in either if self._environ.get(name)}
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 def _write_fault(folder: Path) -> str:

@@ -16,7 +16,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from http.client import BadStatusLine
 from http.cookiejar import DefaultCookiePolicy
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from socket import gaierror
 from typing import TypeVar
@@ -33,6 +32,7 @@ from synth_train.domain.model.addresses import is_loopback, same_origin, without
 from synth_train.domain.model.secret import Secret, redact
 from synth_train.domain.model.task_app import Trouble
 from synth_train.ports.streams import Readable
+from synth_train.version import own_version
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ class Session:
         self._requests = _Requests()
         self._requests.trust_env = False
         self._requests.cookies.set_policy(DefaultCookiePolicy(allowed_domains=()))
-        self._requests.headers["User-Agent"] = f"synth-train/{_version()}"
+        self._requests.headers["User-Agent"] = f"synth-train/{own_version()}"
         for scheme in ("http://", "https://"):
             self._requests.mount(scheme, _Adapter(at_once))
 
@@ -259,13 +259,6 @@ class _Adapter(HTTPAdapter):
     def proxy_manager_for(self, proxy: str, **options: object) -> urllib3.ProxyManager:
         manager: urllib3.ProxyManager = super().proxy_manager_for(proxy, blocksize=BLOCK, **options)
         return manager
-
-
-def _version() -> str:
-    try:
-        return version("synth-train")
-    except PackageNotFoundError:  # run from a source tree
-        return "0"
 
 
 def _within(seconds: float, call: Callable[[], T], *, overrun: Callable[[], bool]) -> T:

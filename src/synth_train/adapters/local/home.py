@@ -12,6 +12,9 @@ from pathlib import Path
 from synth_train.domain.model.hosting import Refusal
 from synth_train.domain.model.jobs import JobId
 
+MODELS = "SYNTH_LOCAL_MODELS"
+"""The variable that names a folder in which `org/name` is looked for first."""
+
 NO_SPACE = "no_space"
 """`Refusal.code` of what did not fit on the disk."""
 

@@ -6,8 +6,8 @@ reason.
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
+import os
 import platform
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,9 +35,10 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from synth_train.adapters.local.home import whole
+from synth_train.adapters.local.home import MODELS, LocalHome, whole
 from synth_train.domain.model.config.tables import Lora
 from synth_train.domain.model.hosting import TrainingFailed
+from synth_train.version import installed_version
 
 TINY = "tiny"
 """A Qwen3 of about a million random parameters that reads and writes bytes: for demos and tests."""
@@ -219,6 +220,12 @@ class Shelf:
             ) from error
 
 
+def shelf_of(home: LocalHome) -> Shelf:
+    """Where a worker looks for models: what the jobs in `home` have made, and the folder that the variable names."""
+    folder = os.environ.get(MODELS)
+    return Shelf(folder=Path(folder) if folder else None, fine_tuned=home.model_of)
+
+
 def _gguf_in(folder: Path) -> str | None:
     """The one GGUF file of a folder that has no weights of the usual kind."""
     if (folder / "config.json").exists() or (folder / "adapter_config.json").exists():
@@ -316,9 +323,7 @@ def _check_qlora(hardware: Hardware) -> None:
     lacks = []
     if hardware.device.type != "cuda":
         lacks.append(f"a CUDA device (this is {hardware.device.type})")
-    try:
-        importlib.metadata.version("bitsandbytes")
-    except importlib.metadata.PackageNotFoundError:
+    if installed_version("bitsandbytes") is None:
         lacks.append("the package bitsandbytes")
     if lacks:
         raise TrainingFailed(f"QLoRA needs {' and '.join(lacks)}: train with LoRA instead, or where there is one")
@@ -465,16 +470,9 @@ def provenance(
         "dtype": str(hardware.dtype).removeprefix("torch."),
         "threads": torch.get_num_threads(),
         "versions": {"python": platform.python_version(), "platform": platform.platform()}
-        | {name: _version(name) for name in _PACKAGES},
+        | {name: installed_version(name) for name in _PACKAGES},
         **more,
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 # `tiny`

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from synth_train.adapters.file_lock import try_lock
-from synth_train.adapters.local.home import LocalHome, keeping
+from synth_train.adapters.local.home import MODELS, LocalHome, keeping
 from synth_train.adapters.local.key_ring import KeyRing
 from synth_train.domain.model.hosting import Refusal, WorkerId
 from synth_train.domain.usecases.hosting.work import Queue
@@ -125,7 +125,7 @@ class SubprocessExecutor(Executor):
             paths = [str(root), *(path for path in paths if path != str(root))]
         if paths:
             environ["PYTHONPATH"] = os.pathsep.join(paths)
-        models = environ.get("SYNTH_LOCAL_MODELS")
+        models = environ.get(MODELS)
         if models:
-            environ["SYNTH_LOCAL_MODELS"] = str(Path(models).expanduser().absolute())
+            environ[MODELS] = str(Path(models).expanduser().absolute())
         return environ | {"PYTHONUNBUFFERED": "1"}

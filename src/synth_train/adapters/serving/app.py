@@ -43,6 +43,7 @@ from synth_train.domain.model.jobs import FileId, IdempotencyKey, JobId, Kind, i
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.usecases.hosting import wire
 from synth_train.domain.usecases.hosting.service import Hosting
+from synth_train.version import own_version
 
 LONGEST_LIST = 1000
 """Rows. A larger `limit` is taken for this one."""
@@ -573,7 +574,7 @@ def routes() -> Litestar:
         exception_handlers={Refusal: _on_refusal, HTTPException: _on_no_route, Exception: _on_bug},
         openapi_config=OpenAPIConfig(
             title="synth-ai serve",
-            version=_version(),
+            version=own_version(),
             description="Training jobs of this machine. Every path is there under `/`, `/api` and `/api/v1`.",
             components=Components(security_schemes={"key": SecurityScheme(type="http", scheme="bearer")}),
             security=[{"key": []}],
@@ -586,12 +587,6 @@ def routes() -> Litestar:
         logging_config=None,
         debug=False,
     )
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("synth-train")
 
 
 # Reading requests

@@ -3,17 +3,12 @@ trains, so that a worker shows from the first second that it is alive."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
-from pathlib import Path
 
 from synth_train.adapters.local.background import Say, Stop, telling
 from synth_train.adapters.local.trainers import Bench
 from synth_train.domain.model.hosting import Happening, Task
 from synth_train.ports.hosting import Trainer
-
-MODELS = "SYNTH_LOCAL_MODELS"
-"""The variable that names a folder in which `org/name` is looked for first."""
 
 
 class RlTrainer(Trainer):
@@ -24,11 +19,9 @@ class RlTrainer(Trainer):
 
     def train(self, task: Task) -> Generator[Happening, None, None]:
         def work(say: Say, stop: Stop) -> None:
-            from synth_train.adapters.local.models import Shelf
+            from synth_train.adapters.local.models import shelf_of
             from synth_train.adapters.local.rl.training import Training
 
-            folder = os.environ.get(MODELS)
-            shelf = Shelf(folder=Path(folder) if folder else None, fine_tuned=self._bench.home.model_of)
-            Training(task, self._bench, shelf, say, stop).run()
+            Training(task, self._bench, shelf_of(self._bench.home), say, stop).run()
 
         yield from telling(work)
