@@ -85,10 +85,7 @@ class App(Struct, frozen=True):
             dataset=dataset,
             overrides=tuple(map(self.train.configs.override, overrides)),
             unknown_keys=unknown_keys,
-            gate=Gate(
-                open=process.experimental if allow_experimental is None else allow_experimental,
-                also=frozenset(map(str.casefold, process.experimental_models)),
-            ),
+            gate=Gate.of(allow_experimental, process),
         )
         return PlanConfig(datasets=self.train.datasets)(self.train.configs.read(path), choices)
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from synth_train.domain.model.jobs import Kind
 from synth_train.domain.model.nearness import slips
+from synth_train.domain.model.settings import Variables
 
 
 class Model(Struct, frozen=True):
@@ -102,6 +103,14 @@ class Gate(Struct, frozen=True):
     """Whether they are allowed."""
     also: frozenset[str] = frozenset()
     """Ids that are experimental besides those the catalogue marks, casefolded."""
+
+    @classmethod
+    def of(cls, allowed: bool | None, variables: Variables) -> Gate:
+        """The gate as an option and the variables set it; the option, given either way, beats `SDK_EXPERIMENTAL`."""
+        return cls(
+            open=variables.experimental if allowed is None else allowed,
+            also=frozenset(map(str.casefold, variables.experimental_models)),
+        )
 
     def covers(self, model: Model) -> bool:
         """Whether `model` counts as experimental."""

@@ -171,7 +171,6 @@ class _Run:
             process=self._ports.env.process(),
             files=tuple(self._ports.env.read(path) for path in self._request.env_files),
         )
-        allowed = self._request.allow_experimental
         return Choices(
             kind=self._request.kind,
             model=self._request.model,
@@ -180,10 +179,7 @@ class _Run:
             examples=self._request.examples,
             overrides=tuple(map(self._ports.configs.override, self._request.overrides)),
             unknown_keys=self._request.unknown_keys,
-            gate=Gate(
-                open=named.experimental if allowed is None else allowed,
-                also=frozenset(map(str.casefold, named.experimental_models)),
-            ),
+            gate=Gate.of(self._request.allow_experimental, named),
             catalogue=not self._request.embedded,
         )
 
