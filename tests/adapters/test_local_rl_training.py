@@ -20,8 +20,9 @@ pytest.importorskip("trl", reason="the extra [local] is not installed")
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from support.rl_jobs import RlRun, RlWorkshop
+from support.rl_jobs import RlWorkshop
 from support.task_apps import Ask, TaskAppServer, brackets, two_turns, user
+from support.training_runs import Run
 from synth_train.adapters.local.background import Stop
 from synth_train.adapters.local.checkpoints import Checkpoints
 from synth_train.adapters.local.rl.policy import Policy
@@ -67,13 +68,13 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def last_of(run: RlRun, count: int = 5) -> float:
+def last_of(run: Run, count: int = 5) -> float:
     rewards = list(run.curve("train.reward_mean").values())[-count:]
     return sum(rewards) / len(rewards)
 
 
 @pytest.fixture(scope="module")
-def learnt(tmp_path_factory: pytest.TempPathFactory) -> RlRun:
+def learnt(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run that has learnt something, for the tests that look at what one tells and leaves."""
     workshop = RlWorkshop(tmp_path_factory.mktemp("learnt"))
     with TaskAppServer(brackets) as app:
@@ -81,7 +82,7 @@ def learnt(tmp_path_factory: pytest.TempPathFactory) -> RlRun:
         return workshop.train(task)
 
 
-def test_answer_in_brackets_is_learned(learnt: RlRun) -> None:
+def test_answer_in_brackets_is_learned(learnt: Run) -> None:
     rewards = learnt.curve("train.reward_mean")
     assert rewards[1] < 0.6
     assert last_of(learnt) > 0.8
@@ -100,7 +101,7 @@ def test_a_game_of_two_turns_is_learned(workshop: RlWorkshop) -> None:
     assert set(run.curve("rollout.turns").values()) == {2.0}
 
 
-def test_each_iteration_tells_what_there_is_to_know_from_step_1_on(learnt: RlRun) -> None:
+def test_each_iteration_tells_what_there_is_to_know_from_step_1_on(learnt: Run) -> None:
     assert [step.step for step in learnt.steps] == list(range(1, 21))
     assert {step.total for step in learnt.steps} == {20}
     for step in learnt.steps:
@@ -124,14 +125,14 @@ def test_each_iteration_tells_what_there_is_to_know_from_step_1_on(learnt: RlRun
         assert all(math.isfinite(value) for value in step.points.values())
 
 
-def test_several_minibatches_make_clipping_and_divergence_visible(learnt: RlRun) -> None:
+def test_several_minibatches_make_clipping_and_divergence_visible(learnt: Run) -> None:
     first = learnt.steps[0].points
     assert 0 < first["train.clip_share"] < 1
     assert first["train.kl"] > 0
     assert first["train.grad_norm"] > 0
 
 
-def test_rewards_are_told_as_a_histogram(learnt: RlRun) -> None:
+def test_rewards_are_told_as_a_histogram(learnt: Run) -> None:
     notes = learnt.notes("metrics")
     assert [note.data["step"] for note in notes] == list(range(1, 21))
     histogram: Any = notes[0].data["reward_histogram"]
@@ -140,7 +141,7 @@ def test_rewards_are_told_as_a_histogram(learnt: RlRun) -> None:
     assert (histogram["edges"][0], histogram["edges"][-1]) == (0.0, 1.0)
 
 
-def test_held_out_seeds_are_evaluated_every_so_often_and_at_the_end(learnt: RlRun) -> None:
+def test_held_out_seeds_are_evaluated_every_so_often_and_at_the_end(learnt: Run) -> None:
     evaluated = learnt.curve("eval.reward_mean")
     assert list(evaluated) == [8, 16, 20]
     assert evaluated[20] > 0.7
@@ -148,7 +149,7 @@ def test_held_out_seeds_are_evaluated_every_so_often_and_at_the_end(learnt: RlRu
     assert len(learnt.notes("eval.started")) == 3
 
 
-def test_transformers_loads_the_model_and_it_answers_in_brackets(learnt: RlRun) -> None:
+def test_transformers_loads_the_model_and_it_answers_in_brackets(learnt: Run) -> None:
     model = AutoModelForCausalLM.from_pretrained(learnt.folder.model)
     tokenizer = AutoTokenizer.from_pretrained(learnt.folder.model)
     prompt: Any = tokenizer.apply_chat_template(
@@ -160,7 +161,7 @@ def test_transformers_loads_the_model_and_it_answers_in_brackets(learnt: RlRun) 
     assert sum(any(letter in text for letter in "([{<") for text in texts) >= 12
 
 
-def test_what_the_model_was_made_of_lies_beside_it(learnt: RlRun) -> None:
+def test_what_the_model_was_made_of_lies_beside_it(learnt: Run) -> None:
     about = json.loads((learnt.folder.model / "provenance.json").read_text())
     assert about["base"]["name"] == "tiny"
     assert about["seed"] == 1
@@ -169,7 +170,7 @@ def test_what_the_model_was_made_of_lies_beside_it(learnt: RlRun) -> None:
     assert about["metrics"]["train.reward_mean"] == learnt.steps[-1].points["train.reward_mean"]
 
 
-def test_tensorboard_finds_the_curves(learnt: RlRun) -> None:
+def test_tensorboard_finds_the_curves(learnt: Run) -> None:
     events: Any = importlib.import_module("tensorboard.backend.event_processing.event_accumulator")  # has no types
     read = events.EventAccumulator(str(learnt.folder.path / "tensorboard"), size_guidance={"histograms": 0})
     read.Reload()
@@ -178,7 +179,7 @@ def test_tensorboard_finds_the_curves(learnt: RlRun) -> None:
     assert len(read.Histograms("train/reward")) == 20
 
 
-def test_no_checkpoint_is_left_of_a_job_that_is_done(learnt: RlRun) -> None:
+def test_no_checkpoint_is_left_of_a_job_that_is_done(learnt: Run) -> None:
     assert not learnt.folder.checkpoints.exists()
 
 
@@ -401,7 +402,7 @@ def test_what_has_no_effect_is_said_once(workshop: RlWorkshop) -> None:
 
 
 def test_reports_over_several_iterations_hold_means_and_sums(tmp_path: Path) -> None:
-    def curves(name: str, every: int) -> RlRun:
+    def curves(name: str, every: int) -> Run:
         workshop = RlWorkshop(tmp_path / name)
         with TaskAppServer(vowels, trouble=failing(1, 2)) as app:
             return workshop.train(workshop.task(app.url, config(training={**SHORT["training"], "log_interval": every})))
@@ -509,7 +510,7 @@ def test_closing_stops_soon_even_while_the_app_thinks(workshop: RlWorkshop) -> N
     assert not any(thread.name == "synth-train training" for thread in threading.enumerate())
 
 
-def test_an_adapter_is_trained_on_a_base_and_saved_as_one(tmp_path: Path, learnt: RlRun) -> None:
+def test_an_adapter_is_trained_on_a_base_and_saved_as_one(tmp_path: Path, learnt: Run) -> None:
     workshop = RlWorkshop(tmp_path)
     more = config(model={"trainer_mode": "lora"}, lora={"r": 4, "target_modules": ["q_proj", "v_proj"]})
     with TaskAppServer(vowels) as app:

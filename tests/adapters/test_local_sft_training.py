@@ -16,7 +16,8 @@ import torch
 from peft import AutoPeftModelForCausalLM
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from support.sft_jobs import Run, Workshop, chats
+from support.sft_jobs import Workshop, chats
+from support.training_runs import Run
 from synth_train.domain.model.hosting import Step, Task, TrainingFailed
 from synth_train.domain.model.jobs import JobId
 

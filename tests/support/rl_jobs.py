@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from support.task_apps import KEY
+from support.training_runs import Run
 from synth_train.adapters.dotenv_env import DotenvEnv
 from synth_train.adapters.local.disk_blobs import DiskBlobStore
 from synth_train.adapters.local.home import JobFolder, LocalHome
@@ -16,7 +16,7 @@ from synth_train.adapters.local.key_ring import KeyRing
 from synth_train.adapters.local.rl import RlTrainer
 from synth_train.adapters.local.trainers import Bench
 from synth_train.adapters.system_entropy import SystemEntropy
-from synth_train.domain.model.hosting import Happening, Job, Note, Order, Owner, Step, Task
+from synth_train.domain.model.hosting import Happening, Job, Order, Owner, Task
 from synth_train.domain.model.jobs import JobId, Kind
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.task_app import TaskAppKeys
@@ -91,35 +91,6 @@ class RlWorkshop:
         """A job, about to be trained."""
         return RlTrainer(self._bench).train(task)
 
-    def train(self, task: Task, *, until_step: int | None = None) -> RlRun:
+    def train(self, task: Task, *, until_step: int | None = None) -> Run:
         """What a trainer tells of a job, to its end, or until it is stopped after a step."""
-        told: list[Happening] = []
-        with closing(self.begin(task)) as happenings:
-            for happening in happenings:
-                told.append(happening)
-                if isinstance(happening, Step) and happening.step == until_step:
-                    break
-        return RlRun(told, self.folder(task.job))
-
-
-class RlRun:
-    """What was told of a job, and what it left."""
-
-    def __init__(self, told: list[Happening], folder: JobFolder) -> None:
-        self.told = told
-        self.folder = folder
-
-    @property
-    def steps(self) -> list[Step]:
-        return [happening for happening in self.told if isinstance(happening, Step)]
-
-    def curve(self, name: str) -> dict[int, float]:
-        """A metric by step."""
-        return {step.step: step.points[name] for step in self.steps if name in step.points}
-
-    def notes(self, type: str) -> list[Note]:
-        return [happening for happening in self.told if isinstance(happening, Note) and happening.type == type]
-
-    @property
-    def warnings(self) -> list[str]:
-        return [note.message for note in self.notes("warning")]
+        return Run(self.begin(task), self.folder(task.job), until_step=until_step)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from support.training_runs import Run
 from synth_train.adapters.dotenv_env import DotenvEnv
 from synth_train.adapters.local.disk_blobs import DiskBlobStore
 from synth_train.adapters.local.home import JobFolder, LocalHome
@@ -15,7 +15,7 @@ from synth_train.adapters.local.key_ring import KeyRing
 from synth_train.adapters.local.sft import SftTrainer
 from synth_train.adapters.local.trainers import Bench
 from synth_train.adapters.system_entropy import SystemEntropy
-from synth_train.domain.model.hosting import FileStatus, Happening, Job, Note, Order, Owner, Step, StoredFile, Task
+from synth_train.domain.model.hosting import FileStatus, Happening, Job, Order, Owner, StoredFile, Task
 from synth_train.domain.model.jobs import FileId, JobId, Kind
 
 OWNER = Owner("0" * 32)
@@ -111,39 +111,4 @@ class Workshop:
 
     def train(self, task: Task, *, until_step: int | None = None) -> Run:
         """What a trainer tells of a job, to its end, or until it is stopped after a step."""
-        told: list[Happening] = []
-        with closing(self.begin(task)) as happenings:
-            for happening in happenings:
-                told.append(happening)
-                if isinstance(happening, Step) and happening.step == until_step:
-                    break
-        return Run(told, self.folder(task.job))
-
-
-class Run:
-    """What was told of a job, and what it left."""
-
-    def __init__(self, told: list[Happening], folder: JobFolder) -> None:
-        self.told = told
-        self.folder = folder
-
-    @property
-    def steps(self) -> list[Step]:
-        return [happening for happening in self.told if isinstance(happening, Step)]
-
-    @property
-    def losses(self) -> dict[int, float]:
-        """`train.loss` by step."""
-        return {step.step: step.points["train.loss"] for step in self.steps}
-
-    def notes(self, type: str) -> list[Note]:
-        return [happening for happening in self.told if isinstance(happening, Note) and happening.type == type]
-
-    @property
-    def warnings(self) -> list[str]:
-        return [note.message for note in self.notes("warning")]
-
-    @property
-    def provenance(self) -> dict[str, Any]:
-        """As it stands beside the model."""
-        return dict(json.loads((self.folder.model / "provenance.json").read_text(encoding="utf-8")))
+        return Run(self.begin(task), self.folder(task.job), until_step=until_step)
