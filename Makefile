@@ -2,7 +2,15 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# The extra [local], where Python is new enough for it. `make LOCAL=no …` does without: then what trains is not tested.
+LOCAL ?= yes
+ifeq ($(LOCAL),no)
+PROJECT := .
+READY := $(VENV)/.ready-without-local
+else
+PROJECT := '.[local]' --constraint constraints/local.txt
 READY := $(VENV)/.ready
+endif
 
 .PHONY: help setup demo test check format lint types imports coverage oldest bench clean
 
@@ -11,10 +19,10 @@ help:  ## what there is
 
 setup: $(READY)  ## an environment in .venv with the project and its tools
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml constraints/local.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable . --group dev --group web
+	$(BIN)/python -m pip install --quiet --editable $(PROJECT) --group dev --group web
 	@touch $@
 
 demo: $(READY)  ## the SFT example, from its TOML to the job's end, against a backend in memory
