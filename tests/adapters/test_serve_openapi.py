@@ -31,6 +31,8 @@ EXAMPLES = 12
 
 SCHEMA = schemathesis.openapi.from_dict(routes().openapi_schema.to_schema())
 OPERATIONS = {operation.label: operation for operation in (found.ok() for found in SCHEMA.get_all_operations())}
+LABELS = sorted(OPERATIONS)
+"""Litestar writes the paths of a handler in another order every time."""
 
 ABOUT_TIMES = {"created_after", "created_before", "since", "after"}
 """Texts whose meaning no schema tells: a day of February, an event of this job."""
@@ -74,7 +76,7 @@ def known(world: InMemoryHosting) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("ids", ["nobody's", "known"])
-@pytest.mark.parametrize("label", OPERATIONS)
+@pytest.mark.parametrize("label", LABELS)
 def test_every_operation_keeps_to_the_document(url: str, known: dict[str, str], label: str, ids: str) -> None:
     if ids == "known" and ("{" not in label or label.startswith("DELETE")):
         pytest.skip("has no id, or would take away what the others ask about")
