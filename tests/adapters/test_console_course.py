@@ -17,7 +17,7 @@ from synth_train.adapters.console.transcript import Transcript
 from synth_train.adapters.in_memory.clock import ManualClock
 from synth_train.adapters.in_memory.progress import RecordedProgress
 from synth_train.domain.model.errors import GaveUpWaiting
-from synth_train.domain.model.hosting import Event
+from synth_train.domain.model.events import Event
 from synth_train.domain.model.jobs import JobId, Phase
 from synth_train.domain.model.moments import (
     EventSeen,

@@ -25,7 +25,8 @@ from synth_train.adapters.local.home import LocalHome, whole
 from synth_train.adapters.local.sqlite_store import SCHEMA, SqliteJobStore
 from synth_train.adapters.system_entropy import SystemEntropy
 from synth_train.domain.model.errors import BackendRefused
-from synth_train.domain.model.hosting import Event, Job, JobFilter, Order, Owner, Point, Refusal
+from synth_train.domain.model.events import Event, Point
+from synth_train.domain.model.hosting import Job, JobFilter, Order, Owner, Refusal
 from synth_train.domain.model.jobs import IdempotencyKey, JobId, Kind
 
 JOB = Job(

@@ -19,7 +19,7 @@ from support.served import Served, served
 from support.serving import needs_the_server, serving
 from synth_train.adapters.in_memory.backend import InMemoryBackend, InMemoryHosting
 from synth_train.adapters.in_memory.clock import ManualClock
-from synth_train.domain.model.hosting import Point
+from synth_train.domain.model.events import Point
 from synth_train.domain.model.jobs import IdempotencyKey, JobId, Kind
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs the group `web`: pip install --group web")

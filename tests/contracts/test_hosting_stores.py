@@ -15,9 +15,9 @@ from synth_train.adapters.local.disk_blobs import DiskBlobStore, FolderResults
 from synth_train.adapters.local.home import LocalHome
 from synth_train.adapters.local.sqlite_store import SqliteJobStore
 from synth_train.adapters.system_entropy import SystemEntropy
+from synth_train.domain.model.events import Event, Point
 from synth_train.domain.model.hosting import (
     Blob,
-    Event,
     FileStatus,
     Job,
     JobFilter,
@@ -25,7 +25,6 @@ from synth_train.domain.model.hosting import (
     KeptReply,
     Order,
     Owner,
-    Point,
     ResultFile,
     SealedKey,
     StoredFile,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from synth_train.domain.model.event_filter import EventFilter, since
-from synth_train.domain.model.hosting import Event
+from synth_train.domain.model.events import Event
 
 EVENT = Event(seq=1, type="rl.train.step", message="Step 3 of 9", created_at=100.0, level="warning")
 

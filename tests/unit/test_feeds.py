@@ -23,7 +23,7 @@ from synth_train.domain.model.errors import (
     TrainingError,
     UnexpectedReply,
 )
-from synth_train.domain.model.hosting import Point
+from synth_train.domain.model.events import Point
 from synth_train.domain.model.jobs import IdempotencyKey, JobId, JobState, Kind, Phase
 from synth_train.domain.model.moments import (
     EventSeen,

@@ -8,15 +8,14 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from synth_train.domain.model.events import Event, Point
 from synth_train.domain.model.hosting import (
     Blob,
-    Event,
     FileStatus,
     Job,
     JobStatus,
     Order,
     Owner,
-    Point,
     ResultFile,
     SealedKey,
     StoredFile,

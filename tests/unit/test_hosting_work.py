@@ -9,8 +9,8 @@ import pytest
 
 from synth_train.adapters.in_memory.backend import InMemoryHosting
 from synth_train.adapters.in_memory.clock import ManualClock
+from synth_train.domain.model.events import Event
 from synth_train.domain.model.hosting import (
-    Event,
     Happening,
     Job,
     JobStatus,

@@ -25,7 +25,8 @@ from synth_train.domain.model.errors import (
     UnexpectedReply,
     UsageError,
 )
-from synth_train.domain.model.hosting import Event, JobFilter
+from synth_train.domain.model.events import Event
+from synth_train.domain.model.hosting import JobFilter
 from synth_train.domain.model.jobs import IdempotencyKey, JobId, JobSummary, Kind, Phase
 from synth_train.domain.model.moments import EventSeen, Retrying
 from synth_train.domain.model.replies import job_summary_in

@@ -10,7 +10,8 @@ from typing import TypeVar
 import msgspec
 
 from synth_train.domain.model.errors import TrainingError
-from synth_train.domain.model.hosting import Event, JobFilter, KeyPlace, Owner, Point, Refusal, ResultFile
+from synth_train.domain.model.events import Event, Point
+from synth_train.domain.model.hosting import JobFilter, KeyPlace, Owner, Refusal, ResultFile
 from synth_train.domain.model.jobs import (
     Accepted,
     Features,

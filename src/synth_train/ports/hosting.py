@@ -9,15 +9,14 @@ from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 
+from synth_train.domain.model.events import Event, Point
 from synth_train.domain.model.hosting import (
     Blob,
-    Event,
     Happening,
     Job,
     JobFilter,
     KeptReply,
     Owner,
-    Point,
     ResultFile,
     SealedKey,
     StoredFile,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from synth_train.domain.model.errors import NotOffered
-from synth_train.domain.model.hosting import Event, Point
+from synth_train.domain.model.events import Event, Point
 from synth_train.domain.model.jobs import JobId, Kind
 
 

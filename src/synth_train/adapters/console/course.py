@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from synth_train.domain.model.hosting import Event
+from synth_train.domain.model.events import Event
 from synth_train.domain.model.jobs import JobId
 from synth_train.domain.model.moments import EventSeen, PointsSeen
 

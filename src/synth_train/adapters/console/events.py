@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from synth_train.domain.model.hosting import Event
+from synth_train.domain.model.events import Event
 from synth_train.domain.model.moments import Created, EventSeen, Moment, Noted, ProblemFound, Resumed
 from synth_train.ports.progress import ProgressPort
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from synth_train.adapters.console.events import Events
-from synth_train.domain.model.hosting import Event
+from synth_train.domain.model.events import Event
 from synth_train.domain.model.moments import EventSeen, JobEnded, Moment, PointsSeen, PollFailed, StatusSeen
 
 

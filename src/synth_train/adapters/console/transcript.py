@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from synth_train.adapters.console.course import Course, event_text
 from synth_train.adapters.console.meters import BarMeter, LineMeter
 from synth_train.adapters.console.words import clock, counted, seconds, size
-from synth_train.domain.model.hosting import Event
+from synth_train.domain.model.events import Event
 from synth_train.domain.model.jobs import JobId, Phase
 from synth_train.domain.model.moments import (
     ApiRootFound,

@@ -28,7 +28,8 @@ from synth_train.domain.model.errors import (
     UnexpectedReply,
     UsageError,
 )
-from synth_train.domain.model.hosting import Event, JobFilter, Point, ResultFile
+from synth_train.domain.model.events import Event, Point
+from synth_train.domain.model.hosting import JobFilter, ResultFile
 from synth_train.domain.model.jobs import (
     Accepted,
     Features,

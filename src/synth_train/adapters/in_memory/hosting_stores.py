@@ -11,15 +11,14 @@ from contextlib import contextmanager
 from itertools import count, dropwhile, groupby
 from typing import BinaryIO
 
+from synth_train.domain.model.events import Event, Point
 from synth_train.domain.model.hosting import (
     Blob,
-    Event,
     Job,
     JobFilter,
     JobStatus,
     KeptReply,
     Owner,
-    Point,
     ResultFile,
     SealedKey,
     StoredFile,

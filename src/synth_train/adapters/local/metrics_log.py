@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from synth_train.adapters.local.home import LocalHome
-from synth_train.domain.model.hosting import Event, Point
+from synth_train.domain.model.events import Event, Point
 from synth_train.domain.model.jobs import JobId
 from synth_train.domain.usecases.hosting import wire
 

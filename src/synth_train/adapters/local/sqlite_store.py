@@ -21,13 +21,12 @@ import msgspec
 from msgspec.structs import replace
 
 from synth_train.adapters.local.home import NO_SPACE, keeping, private_folder
+from synth_train.domain.model.events import Event, Point
 from synth_train.domain.model.hosting import (
-    Event,
     Job,
     JobFilter,
     KeptReply,
     Owner,
-    Point,
     Refusal,
     SealedKey,
     StoredFile,

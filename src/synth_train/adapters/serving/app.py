@@ -38,7 +38,8 @@ from synth_train.adapters.serving.door import BUG, Gone
 from synth_train.adapters.serving.following import followed
 from synth_train.adapters.serving.serving import Serving
 from synth_train.adapters.serving.uploads import received
-from synth_train.domain.model.hosting import Event, JobFilter, Owner, Refusal
+from synth_train.domain.model.events import Event
+from synth_train.domain.model.hosting import JobFilter, Owner, Refusal
 from synth_train.domain.model.jobs import FileId, IdempotencyKey, JobId, Kind, idempotency_key
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.usecases.hosting import wire

@@ -9,7 +9,8 @@ import msgspec
 from anyio import to_thread
 
 from synth_train.adapters.serving.serving import Serving
-from synth_train.domain.model.hosting import Event, Owner
+from synth_train.domain.model.events import Event
+from synth_train.domain.model.hosting import Owner
 from synth_train.domain.model.jobs import JobId
 from synth_train.domain.usecases.hosting import wire
 

@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct
 
-from synth_train.domain.model.hosting import Event
+from synth_train.domain.model.events import Event
 from synth_train.domain.model.replies import time_in
 
 LEVELS = ("info", "warning", "error")

@@ -1,4 +1,4 @@
-"""What a backend keeps: files, jobs and how they change, events, points, environment keys.
+"""What a backend keeps: files, jobs and how they change, environment keys; events and points are in `events`.
 
 All times are seconds since 1970.
 """
@@ -259,31 +259,6 @@ def fine_tuned_id(job: Job) -> str:
     segments = job.order.model.split(":")
     base = ":".join(segments[1:-1]) if len(segments) > 2 else job.order.model
     return f"{'rl' if job.order.kind is Kind.RL else 'ft'}:{base}:{job.id}"
-
-
-class Event(Struct, frozen=True, kw_only=True):
-    """Something that happened to a job (wire-contract §4.2)."""
-
-    seq: int
-    """From 1, one more each time."""
-    type: str
-    """Lower-case, dotted."""
-    message: str
-    created_at: float
-    level: str = "info"
-    """`info`, `warning` or `error`."""
-    data: Mapping[str, object] = {}
-
-
-class Point(Struct, frozen=True, kw_only=True):
-    """The value of one metric at one step (wire-contract §4.3)."""
-
-    name: str
-    step: int
-    """From 1; all metrics of a job share one axis."""
-    value: float
-    created_at: float
-    phase: str | None = None
 
 
 class KeptReply(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from synth_train.domain.model.dataset import DatasetReport
 from synth_train.domain.model.errors import TrainingError
-from synth_train.domain.model.hosting import Event
+from synth_train.domain.model.events import Event
 from synth_train.domain.model.jobs import FileId, IdempotencyKey, JobId, Kind, Phase
 from synth_train.domain.model.places import Problem
 

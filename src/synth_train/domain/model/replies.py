@@ -22,7 +22,8 @@ from synth_train.domain.model.errors import (
     TrainingError,
     UnexpectedReply,
 )
-from synth_train.domain.model.hosting import Event, Point, ResultFile
+from synth_train.domain.model.events import Event, Point
+from synth_train.domain.model.hosting import ResultFile
 from synth_train.domain.model.jobs import (
     Features,
     FileId,

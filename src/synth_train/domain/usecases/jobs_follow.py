@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from synth_train.domain.model.errors import GaveUpWaiting
-from synth_train.domain.model.hosting import Event
+from synth_train.domain.model.events import Event
 from synth_train.domain.model.jobs import JobState
 from synth_train.domain.usecases.find_job import FoundJob
 from synth_train.domain.usecases.patient import Patient

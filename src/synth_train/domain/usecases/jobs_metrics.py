@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from synth_train.domain.model.hosting import Point
+from synth_train.domain.model.events import Point
 from synth_train.domain.usecases.feeds import BEFORE_ALL
 from synth_train.domain.usecases.find_job import FoundJob
 from synth_train.domain.usecases.patient import Patient

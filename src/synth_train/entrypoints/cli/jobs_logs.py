@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from synth_train.adapters.console.course import event_text
 from synth_train.adapters.console.ndjson import described_event
 from synth_train.domain.model.event_filter import EventFilter, since
-from synth_train.domain.model.hosting import Event
+from synth_train.domain.model.events import Event
 from synth_train.entrypoints.cli.jobs_show import described_job, find
 from synth_train.entrypoints.exit_codes import ExitCode, exit_code_of_state
 

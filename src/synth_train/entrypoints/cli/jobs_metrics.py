@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from synth_train.adapters.console.tables import sparkline, table
-from synth_train.domain.model.hosting import Point
+from synth_train.domain.model.events import Point
 from synth_train.entrypoints.cli.jobs_show import described_job, find
 from synth_train.entrypoints.exit_codes import ExitCode
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from synth_train.domain.model.hosting import Event, Job
+from synth_train.domain.model.events import Event
+from synth_train.domain.model.hosting import Job
 from synth_train.ports.hosting import Rows
 
 

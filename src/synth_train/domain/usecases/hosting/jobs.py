@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from synth_train.domain.model.events import Event, Point
 from synth_train.domain.model.hosting import (
-    Event,
     FileStatus,
     Job,
     JobFilter,
@@ -15,7 +15,6 @@ from synth_train.domain.model.hosting import (
     KeyPlace,
     Order,
     Owner,
-    Point,
     Refusal,
 )
 from synth_train.domain.model.jobs import IdempotencyKey, JobId, Kind

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from synth_train.domain.model.hosting import Event, Job, Point, ResultFile, SealedKey, StoredFile
+from synth_train.domain.model.events import Event, Point
+from synth_train.domain.model.hosting import Job, ResultFile, SealedKey, StoredFile
 from synth_train.domain.model.jobs import JobId
 from synth_train.domain.model.replies import TAKES_CONFIG
 from synth_train.domain.usecases.hosting.vault import Attempt

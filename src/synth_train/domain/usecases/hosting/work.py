@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
+from synth_train.domain.model.events import Point
 from synth_train.domain.model.hosting import (
     Happening,
     Job,
     JobStatus,
     Note,
-    Point,
     Step,
     Task,
     Tick,
