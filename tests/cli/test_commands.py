@@ -6,10 +6,10 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from support.commands import RL, ROW, SFT, CommandLine
 from support.terminal import Terminal

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import replace
 
 from cases.scripted_server import Script, ScriptedServer
 from support.backends import OUR_KEY, K, Side, backend_side, rl_request

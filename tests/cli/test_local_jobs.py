@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from support.commands import ROW, Ran, python
 from support.local import Local, alive, environment, until
@@ -159,7 +159,7 @@ def test_the_time_for_waiting_may_end_before_the_job(synth_ai: CommandLine) -> N
 
 def test_ctrl_c_leaves_the_job_running(synth_ai: CommandLine, tmp_path: Path) -> None:
     code = (
-        "import sys; from dataclasses import replace; from pathlib import Path; from support.local import Local;"
+        "import sys; from msgspec.structs import replace; from pathlib import Path; from support.local import Local;"
         "from synth_train.entrypoints.cli import main; from synth_train.entrypoints.wiring import App, build_app;"
         "backends = Local(Path(sys.argv[1])).backends();"
         "build = lambda progress: App(replace(build_app(progress).train, backends=backends));"

@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from synth_train.adapters.in_memory.rehearsal import Rehearsal
 from synth_train.adapters.stdin_prompt import NobodyToAsk

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from synth_train.adapters.dotenv_env import DotenvEnv
 from synth_train.adapters.in_memory.configs import InMemoryConfigs

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from synth_train.adapters.dotenv_env import DotenvEnv
 from synth_train.adapters.jsonl_datasets import JsonlDatasets

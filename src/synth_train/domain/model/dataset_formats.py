@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from msgspec import Struct
@@ -85,6 +84,8 @@ def _may_hold_rows(line: bytes) -> bool:
     """Whether the line begins an array that goes on, or is a whole one of objects."""
     if is_too_deep(line):
         return False
+    import json  # here, as below: few files get this far
+
     try:
         array = json.loads(line)
     except ValueError:
@@ -93,6 +94,8 @@ def _may_hold_rows(line: bytes) -> bool:
 
 
 def _is_json(line: bytes) -> bool:
+    import json
+
     try:
         json.loads(line)
     except ValueError:

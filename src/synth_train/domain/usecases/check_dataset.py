@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from synth_train.domain.model.dataset import DatasetReport, Part
 from synth_train.domain.model.dataset_fast import Form, fine_rows, form_of
@@ -24,8 +25,7 @@ TOLD_EVERY = 4 << 20
 """Bytes between two moments of progress."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckDataset:
+class CheckDataset(Struct, frozen=True, kw_only=True):
     """Check a file of chat rows. Built once with its ports, called once per file."""
 
     datasets: DatasetPort

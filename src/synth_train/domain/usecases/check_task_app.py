@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from synth_train.domain.model.addresses import address
 from synth_train.domain.model.errors import NotOffered, TaskAppUnhealthy
@@ -36,8 +37,7 @@ _SHORTEST_PROBE = 1.0
 """Seconds that a probe is given even when the time for all of them is nearly over."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckTaskApp:
+class CheckTaskApp(Struct, frozen=True, kw_only=True):
     """Check one task app, for the backend that will call it."""
 
     backend: Backend

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from synth_train.domain.model.config.algorithm import kind_of
 from synth_train.domain.model.errors import UsageError
@@ -14,8 +15,7 @@ from synth_train.ports.prompt import PromptPort
 _REMEDY = "--config FILE"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChooseConfig:
+class ChooseConfig(Struct, frozen=True, kw_only=True):
     """Let a person pick one of the training configs that are there, the one picked last time first."""
 
     configs: ConfigSourcePort

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -40,8 +39,7 @@ class Inspection(Struct, frozen=True, kw_only=True):
         return all(finding.outcome is not Outcome.FAILED for finding in self.findings)
 
 
-@dataclass(frozen=True, kw_only=True)
-class InspectTaskApp:
+class InspectTaskApp(Struct, frozen=True, kw_only=True):
     """Built once with its ports; inspects one app at a time."""
 
     app: TaskAppDialogue

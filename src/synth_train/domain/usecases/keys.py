@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -19,10 +20,12 @@ from synth_train.domain.model.settings import (
     Found,
     Variables,
 )
-from synth_train.domain.model.task_app import TaskAppKeys
 from synth_train.ports.env_source import EnvSourcePort
 from synth_train.ports.progress import ProgressPort
 from synth_train.ports.prompt import PromptPort
+
+if TYPE_CHECKING:
+    from synth_train.domain.model.task_app import TaskAppKeys
 
 _SENDABLE = re.compile(r"[\x20-\x7e\xa0-\xff]*")
 """What may stand in the value of an HTTP header."""
@@ -118,6 +121,9 @@ class ResolveKeys(Struct, frozen=True, kw_only=True):
         Raises:
             CredentialsError: an alias cannot be sent in a header.
         """
+        # Loaded here, because a dry run has no key and should take no time.
+        from synth_train.domain.model.task_app import TaskAppKeys
+
         found = variables.lookup(ENVIRONMENT_KEY_ALIASES)
         where = found.where if found else ""
         aliases = [self._fit(item, where) for item in variables.listed(ENVIRONMENT_KEY_ALIASES)]

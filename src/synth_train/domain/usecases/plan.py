@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -50,8 +49,7 @@ class Choices(Struct, frozen=True, kw_only=True):
     """Whether the model must be of the catalogue. The embedded backend trains others too (design §5)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanConfig:
+class PlanConfig(Struct, frozen=True, kw_only=True):
     """Turn a config into a plan. Asks nothing of any network, and nothing of a data file but where it is."""
 
     datasets: DatasetPort

@@ -10,11 +10,11 @@ with the same bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar, cast
 
-import msgspec
+from msgspec import Struct, field
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from synth_train.domain.model.dataset import Part
@@ -83,7 +83,7 @@ def may_pass(error: Exception) -> bool:
     return isinstance(error, (BackendBusy, BackendUnreachable))
 
 
-class PreparedJob(msgspec.Struct, frozen=True, kw_only=True):
+class PreparedJob(Struct, frozen=True, kw_only=True):
     """What is to be submitted: a checked plan, put in the shape of the wire."""
 
     kind: Kind
@@ -97,7 +97,7 @@ class PreparedJob(msgspec.Struct, frozen=True, kw_only=True):
     validation: Part | None = None
 
 
-class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
+class SubmitOptions(Struct, frozen=True, kw_only=True):
     """How it is to be submitted."""
 
     key: IdempotencyKey | None = None
@@ -109,8 +109,7 @@ class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
     file_interval: float = READY_INTERVAL
 
 
-@dataclass(frozen=True, kw_only=True)
-class SubmitJob:
+class SubmitJob(Struct, frozen=True, kw_only=True):
     """Submit one job for the holder of `api_key` (None on a backend that takes no key)."""
 
     backend: BackendPort
@@ -148,7 +147,7 @@ class SubmitJob:
             backend=self.backend.base,
             account=account,
             kind=job.kind,
-            config=msgspec.json.encode(job.table),
+            config=encode(job.table),
             request=job.request.encode(),
             uploads=tuple(self.datasets.sha256(part) for part in (job.training, job.validation) if part),
         )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from synth_train.domain.model.backend_base import BackendBase, is_embedded, resolve_base
 from synth_train.domain.model.catalog import Gate
@@ -84,8 +83,7 @@ class TrainRequest(Struct, frozen=True, kw_only=True):
         return is_embedded(self.backend)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Train:
+class Train(Struct, frozen=True, kw_only=True):
     """Built once with all ports; called once for each run."""
 
     configs: ConfigSourcePort

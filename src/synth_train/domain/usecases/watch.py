@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from synth_train.domain.model.errors import (
     BackendBusy,
@@ -45,8 +46,7 @@ FEED_POLICY = RetryPolicy(attempts=4, total=15.0)
 """How hard the last events and points of a job are tried for. How it ended is known by then."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WatchJob:
+class WatchJob(Struct, frozen=True, kw_only=True):
     """Ask for a job's state until it is over, and tell what the backend tells of it meanwhile.
 
     A failed poll is not a failed job (design §4, Watching). What counts is the state: events and points are told for
