@@ -7,7 +7,7 @@ import re
 import pytest
 
 from synth_train.domain.model.errors import UsageError
-from synth_train.entrypoints.cli.parser import COMMANDS, Answered, parse, wants_json
+from synth_train.entrypoints.cli.parser import Answered, parse, wants_json
 
 TRAIN = ["train", "--config", "sft.toml"]
 
@@ -38,12 +38,29 @@ def test_a_misspelt_option_is_named_with_the_right_one(typed: str, near: str) ->
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ([], f"name a command: {', '.join(COMMANDS)}"),
-        (["config"], "the following arguments are required: ACTION"),
+        ([], "the command is missing; there are: train, config, data, jobs, serve, task-app, doctor and completion"),
+        (["-v"], "there is no option -v"),
+        (["config"], "the action is missing; there are: check and schema"),
         (["data", "check"], "the following arguments are required: FILE"),
         (["jobs", "watch"], "the following arguments are required: JOB"),
         ([*TRAIN, "extra"], "unexpected argument: extra"),
         ([*TRAIN, "--xyzzy"], "there is no option --xyzzy"),
+        ([*TRAIN, "-x"], "there is no option -x"),
+        ([*TRAIN, "--", "--new"], "there is no option --new"),
+        (["--verison"], "there is no option --verison; did you mean --version?"),
+        (["--version=1", "train"], "--version: ignored explicit argument '1'"),
+        (["jobs", "watch", "--tpye", "sft"], "there is no option --tpye; did you mean --type?"),
+        (["data", "check", "--exmaples=3"], "there is no option --exmaples; did you mean --examples?"),
+        (["trian", "--config", "sft.toml"], "there is no command trian; did you mean train?"),
+        (["jobs", "lst"], "there is no action lst; did you mean list?"),
+        (["jobs", "sh"], "there is no action sh; did you mean show?"),
+        (["config", "xyzzy"], "there is no action xyzzy; there are: check and schema"),
+        (["sft.toml"], "there is no command sft.toml; did you mean synth-ai train --config sft.toml?"),
+        (["train", "sft.toml"], "unexpected argument: sft.toml; did you mean --config sft.toml?"),
+        (["train", "chats.jsonl"], "unexpected argument: chats.jsonl; did you mean --dataset chats.jsonl?"),
+        (["jobs", "list", "sft.toml"], "unexpected argument: sft.toml"),
+        (["train", "--type", "gspo"], "--type: must be auto, rl or sft, not 'gspo'"),
+        (["config", "schema", "toml"], "kind: must be rl, sft or output, not 'toml'"),
         ([*TRAIN, "--config"], "--config: expected one argument"),
         ([*TRAIN, "--dataset="], "--dataset: must not be empty"),
         ([*TRAIN, "--env-file", ""], "--env-file: must not be empty"),
@@ -75,9 +92,9 @@ def test_a_duration_is_positive_and_finite(option: str, value: str) -> None:
         parse([*TRAIN, option, value])
 
 
-def test_a_wrong_choice_names_the_right_ones() -> None:
-    with pytest.raises(UsageError, match=r"--type: invalid choice: 'gspo' .*auto.*rl.*sft"):
-        parse([*TRAIN, "--type", "gspo"])
+def test_an_option_that_does_not_exist_comes_before_what_is_missing() -> None:
+    with pytest.raises(UsageError, match="--outptu"):
+        parse(["jobs", "watch", "--outptu", "json"])
 
 
 def test_what_is_left_out_has_the_defaults_of_the_doc_page() -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from itertools import pairwise
 from math import isfinite
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from synth_train.entrypoints.exit_codes import MEANINGS
 
@@ -74,12 +74,16 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         UsageError: an option that does not exist (with the near name), a value that cannot be, something missing.
         Answered: `--help` or `--version` was asked for.
     """
-    parser = build_parser()
-    if not argv:
-        _misused(f"name a command: {', '.join(COMMANDS)}", parser)
+    # Every parser takes its time to build, so those of the other commands are left out.
+    parser = build_parser(argv[0] if argv and argv[0] in COMMANDS else None)
+    _refuse_unknown_options(argv, parser)
     args, rest = parser.parse_known_args(argv)
-    if rest:
-        _refuse(rest, args.parser)
+    for stray in rest:
+        if stray != "--":
+            _refuse(stray, args.parser)
+    below = _below(args.parser)
+    if below is not None:
+        _misused(f"the {str(below.metavar).lower()} is missing; there are: {_listed(list(below.choices))}", args.parser)
     return args
 
 
@@ -91,8 +95,8 @@ def wants_json(argv: Sequence[str]) -> bool:
 # -- the commands
 
 
-def build_parser() -> _Parser:
-    """The parser of all commands, for `parse` and for whatever else has to know what there is."""
+def build_parser(only: str | None = None) -> _Parser:
+    """The parser of all commands, or of `only` one, for `parse` and for whatever else has to know what there is."""
     parser = _Parser(
         prog=PROG,
         usage=f"{PROG} COMMAND [options]",
@@ -101,15 +105,20 @@ def build_parser() -> _Parser:
     )
     _info(parser)
     parser.set_defaults(parser=parser)
-    commands = parser.add_subparsers(title="commands", prog=PROG, dest="command", metavar="COMMAND", required=True)
-    _train(commands.add_parser("train", help=COMMANDS["train"]))
-    _config(commands.add_parser("config", help=COMMANDS["config"]))
-    _data(commands.add_parser("data", help=COMMANDS["data"]))
-    _jobs(commands.add_parser("jobs", help=COMMANDS["jobs"]))
-    _serve(commands.add_parser("serve", help=COMMANDS["serve"]))
-    _task_app(commands.add_parser("task-app", help=COMMANDS["task-app"]))
-    _doctor(commands.add_parser("doctor", help=COMMANDS["doctor"]))
-    _completion(commands.add_parser("completion", help=COMMANDS["completion"]))
+    commands = parser.add_subparsers(title="commands", prog=PROG, dest="command", metavar="COMMAND")
+    fill = {
+        "train": _train,
+        "config": _config,
+        "data": _data,
+        "jobs": _jobs,
+        "serve": _serve,
+        "task-app": _task_app,
+        "doctor": _doctor,
+        "completion": _completion,
+    }
+    for name, summary in COMMANDS.items():
+        if only in (None, name):
+            fill[name](commands.add_parser(name, help=summary))
     return parser
 
 
@@ -149,9 +158,7 @@ def _train(parser: _Parser) -> None:
 def _config(parser: _Parser) -> None:
     _describe(parser, usage=f"{PROG} config ACTION ...", description=_sentence(COMMANDS["config"]))
     _info(parser)
-    actions = parser.add_subparsers(
-        title="actions", prog=f"{PROG} config", dest="action", metavar="ACTION", required=True
-    )
+    actions = parser.add_subparsers(title="actions", prog=f"{PROG} config", dest="action", metavar="ACTION")
 
     check = actions.add_parser("check", help="validate TOML files; needs no key and no network")
     _describe(
@@ -178,9 +185,7 @@ def _config(parser: _Parser) -> None:
 def _data(parser: _Parser) -> None:
     _describe(parser, usage=f"{PROG} data ACTION ...", description=_sentence(COMMANDS["data"]))
     _info(parser)
-    actions = parser.add_subparsers(
-        title="actions", prog=f"{PROG} data", dest="action", metavar="ACTION", required=True
-    )
+    actions = parser.add_subparsers(title="actions", prog=f"{PROG} data", dest="action", metavar="ACTION")
     check = actions.add_parser("check", help="validate every row of a JSONL file")
     _describe(
         check,
@@ -197,9 +202,7 @@ def _data(parser: _Parser) -> None:
 def _jobs(parser: _Parser) -> None:
     _describe(parser, usage=f"{PROG} jobs ACTION ...", description=_sentence(COMMANDS["jobs"]))
     _info(parser)
-    actions = parser.add_subparsers(
-        title="actions", prog=f"{PROG} jobs", dest="action", metavar="ACTION", required=True
-    )
+    actions = parser.add_subparsers(title="actions", prog=f"{PROG} jobs", dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="print the newest jobs")
     _describe(listing, usage=f"{PROG} jobs list [options]", description="Print the newest jobs, a line for each.")
     options = listing.add_argument_group("options")
@@ -242,9 +245,7 @@ def _jobs(parser: _Parser) -> None:
 def _task_app(parser: _Parser) -> None:
     _describe(parser, usage=f"{PROG} task-app ACTION ...", description=_sentence(COMMANDS["task-app"]))
     _info(parser)
-    actions = parser.add_subparsers(
-        title="actions", prog=f"{PROG} task-app", dest="action", metavar="ACTION", required=True
-    )
+    actions = parser.add_subparsers(title="actions", prog=f"{PROG} task-app", dest="action", metavar="ACTION")
     check = actions.add_parser("check", help="use it as a trainer would, and name each rule that it breaks")
     _describe(
         check,
@@ -526,6 +527,10 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         _misused(message.removeprefix("argument "), self)
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            _refuse_choice(str(value), action, self)
+
 
 class _Answer(argparse.Action):
     """An option that is answered at once."""
@@ -547,21 +552,64 @@ class _Version(_Answer):
         raise Answered(f"{PROG} {__version__}\n")
 
 
-def _refuse(rest: Sequence[str], parser: argparse.ArgumentParser) -> NoReturn:
-    """Say what is wrong with arguments that belong to no option."""
-    strange = next((word for word in rest if word.startswith("-") and word != "-"), None)
-    if strange is None:
-        _misused(f"unexpected argument: {rest[0]}", parser)
-    option = strange.partition("=")[0]
-    near = _near(option, parser)
-    _misused(f"there is no option {option}" + (f"; did you mean {' or '.join(near)}?" if near else ""), parser)
+def _refuse_unknown_options(argv: Sequence[str], parser: _Parser) -> None:
+    """Name an option that does not exist before argparse finds that something else is missing.
+
+    Whatever begins with two dashes is an option to argparse too, also behind an option that wants a value.
+    """
+    for word in argv:
+        below = _below(parser)
+        if below is not None and not word.startswith("-"):
+            if word not in below.choices:
+                return
+            parser = below.choices[word]
+        elif word == "--":
+            return
+        elif word.startswith("--") and (option := word.partition("=")[0]) not in _options_of(parser):
+            _misused(f"there is no option {option}{_meant(option, _options_of(parser))}", parser)
 
 
-def _near(option: str, parser: argparse.ArgumentParser) -> list[str]:
+def _refuse(word: str, parser: _Parser) -> NoReturn:
+    """Say what is wrong with an argument that belongs to no option."""
+    if word.startswith("-") and word != "-":
+        _misused(f"there is no option {word.partition('=')[0]}", parser)
+    for ending, option in (".toml", "--config"), (".jsonl", "--dataset"):
+        if word.endswith(ending) and option in _options_of(parser):
+            _misused(f"unexpected argument: {word}; did you mean {option} {word}?", parser)
+    _misused(f"unexpected argument: {word}", parser)
+
+
+def _refuse_choice(word: str, action: argparse.Action, parser: _Parser) -> NoReturn:
+    """Say that a word is none of those that there are, and which of them may be meant."""
+    known = list(map(str, action.choices or ()))
+    if action.metavar in ("COMMAND", "ACTION"):
+        meant = _meant(word, known)
+        if word.endswith(".toml"):
+            meant = f"; did you mean {PROG} train --config {word}?"
+        what = str(action.metavar).lower()
+        _misused(f"there is no {what} {word}{meant or f'; there are: {_listed(known)}'}", parser)
+    _misused(f"{'/'.join(action.option_strings) or action.dest}: must be {_listed(known, 'or')}, not {word!r}", parser)
+
+
+def _below(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[_Parser] | None:
+    """What the commands or actions below a parser are kept in; None for one that has none."""
+    return next((action for action in parser._actions if isinstance(action, argparse._SubParsersAction)), None)
+
+
+def _options_of(parser: argparse.ArgumentParser) -> list[str]:
+    return [name for action in parser._actions for name in action.option_strings]
+
+
+def _meant(word: str, known: Sequence[str]) -> str:
+    """The question after what may be meant by a misspelt word, or by the beginning of one; empty if nothing may."""
     from difflib import get_close_matches
 
-    known = [name for action in parser._actions for name in action.option_strings]
-    return [name for name in known if name.startswith(option)] or get_close_matches(option, known, n=1)
+    near = [name for name in known if name.startswith(word)] or get_close_matches(word, known, n=1)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def _listed(words: Sequence[str], last: str = "and") -> str:
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
 def _misused(message: str, parser: argparse.ArgumentParser) -> NoReturn:
