@@ -501,3 +501,13 @@ def test_small_replies_are_sent_at_once() -> None:
 
     with listening("127.0.0.1", 0) as listener:
         assert listener.proto == socket.IPPROTO_TCP  # asyncio looks at it before it switches Nagle's algorithm off
+
+
+def test_a_server_that_is_told_to_end_before_it_has_begun_leaves_no_socket_behind(world: InMemoryHosting) -> None:
+    from synth_train.adapters.serving.server import Server, listening
+
+    server = Server(world.hosting, listening("127.0.0.1", 0))
+    server.stop()
+    server.run()
+
+    assert server.listener.fileno() == -1

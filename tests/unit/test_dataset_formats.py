@@ -15,7 +15,7 @@ ROW = '{"messages": [{"role": "assistant", "content": "a"}]}'
 @pytest.mark.parametrize(
     ("head", "word"),
     [
-        (gzip.compress(b"x"), "gzip"),
+        (gzip.compress(b"x", mtime=0), "gzip"),
         (b"PK\x03\x04rest", "zip"),
         (b"BZh91AY", "bzip2"),
         (b"\xfd7zXZ\x00\x00", "xz"),

@@ -97,6 +97,7 @@ class Server:
         try:
             self._server.run(sockets=[self.listener])
         finally:
+            self.listener.close()  # uvicorn does not when it is told to end before it has begun
             self.serving.uploading.shutdown()
 
     def stop(self) -> None:
