@@ -220,6 +220,35 @@ def test_a_file_that_is_cut_on_its_way_is_not_taken_for_whole() -> None:
             stream.read(4)
 
 
+def test_a_hash_is_read_whatever_case_it_is_written_in() -> None:
+    rows = [{"name": "a", "bytes": 0, "sha256": "AB" * 32}, {"name": "b", "bytes": 0, "sha256": 5}]
+    with ScriptedServer({f"GET {SFT_JOB}/results": [{"json": {"files": rows}}]}) as server:
+        assert [file.sha256 for file in backend(server).results(Kind.SFT, JOB)] == ["ab" * 32, None]
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body"),
+    [
+        ("206 Partial Content", ("Content-Range: bytes 4-9/10",), b"456789"),
+        ("206 Partial Content", ("Content-Range: bytes 2-9/10",), b"23456789"),
+        ("200 OK", (), b"0123456789"),
+    ],
+    ids=["as asked", "from before", "no ranges"],
+)
+def test_a_file_comes_from_the_byte_that_was_asked_for_on(status: str, headers: tuple[str, ...], body: bytes) -> None:
+    with RawServer((reply(body, *headers, status=status),)) as server:
+        stream = HttpBackend(server.origin, api_key=KEY).open_result(Kind.SFT, JOB, "a", start=4)
+        assert stream.read() == b"456789"
+        stream.close()
+        assert b"Range: bytes=4-\r\n" in server.heard[0]
+
+
+def test_a_file_that_begins_behind_the_byte_that_was_asked_for_is_not_taken() -> None:
+    late = reply(b"56789", "Content-Range: bytes 5-9/10", status="206 Partial Content")
+    with RawServer((late,)) as server, pytest.raises(UnexpectedReply, match="asked for byte 4, and got byte 5"):
+        HttpBackend(server.origin, api_key=KEY).open_result(Kind.SFT, JOB, "a", start=4)
+
+
 def test_a_success_without_a_file_is_unexpected() -> None:
     with ScriptedServer({"GET *": [{"status": 204}]}) as server, pytest.raises(UnexpectedReply, match="no file"):
         backend(server).open_result(Kind.SFT, JOB, "a")

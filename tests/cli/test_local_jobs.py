@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import signal
@@ -319,11 +320,16 @@ def test_a_model_is_downloaded_whole_and_nothing_overwritten(synth_ai: CommandLi
     assert ran.code == 0, ran.err
     assert ran.out.splitlines()[-1] == f"Model of job {job_id}: {job_id} (1 file, 2 bytes)"
     assert Path(job_id, "config.json").read_text() == "{}"
+    assert synth_ai("jobs", "download", job_id).out == ran.out
+    Path(job_id, "config.json").write_text("mine")
     again = synth_ai("jobs", "download", job_id)
     assert again.code == 2
     assert "is there already" in again.err
+    assert Path(job_id, "config.json").read_text() == "mine"
+    assert synth_ai("jobs", "download", job_id, "--force").code == 0
+    assert Path(job_id, "config.json").read_text() == "{}"
     document = synth_ai("jobs", "download", job_id, "--out", "elsewhere", "--output", "json").document
-    assert document["files"] == [{"name": "config.json", "bytes": 2}]
+    assert document["files"] == [{"name": "config.json", "bytes": 2, "sha256": hashlib.sha256(b"{}").hexdigest()}]
     assert Path("elsewhere", "config.json").exists()
 
 

@@ -3,9 +3,11 @@ this machine, and over HTTP against a server with these stores."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import msgspec
 import pytest
@@ -24,7 +26,7 @@ from support.backends import (
 )
 from synth_train.adapters.in_memory.sealer import ReadableSealer
 from synth_train.domain.model.errors import BackendRefused, KeyRefused, NotKnown
-from synth_train.domain.model.hosting import JobFilter, owner_of
+from synth_train.domain.model.hosting import JobFilter, ResultFile, owner_of
 from synth_train.domain.model.jobs import FileId, FilePhase, JobId, Kind, Phase
 from synth_train.domain.model.secret import WINDOW, Secret
 from synth_train.domain.model.task_app import Trouble
@@ -48,13 +50,6 @@ def side(kind: str) -> Iterator[Side]:
 @pytest.fixture
 def backend(side: Side) -> Backend:
     return side.backend
-
-
-@pytest.fixture(params=["in-memory", "embedded"])
-def giving(request: pytest.FixtureRequest) -> Iterator[Side]:
-    """A backend that gives out what jobs have made."""
-    with backend_side(request.param) as side:
-        yield side
 
 
 def stored(backend: Backend, secret: Secret) -> None:
@@ -379,19 +374,67 @@ def test_the_request_of_a_job_makes_another_one_like_it(side: Side) -> None:
     assert side.backend.request_of(Kind.RL, second) == request
 
 
-def test_a_job_that_has_not_ended_well_has_no_results(giving: Side) -> None:
-    job_id = giving.backend.create(Kind.RL, rl_request(), K).job_id
+def ended_well(side: Side) -> JobId:
+    """A job whose training is over."""
+    side.world.executor.delay = 0
+    job_id = side.backend.create(Kind.RL, rl_request(), K).job_id
+    side.clock.advance(side.world.trainer.lasts)
+    side.backend.job(Kind.RL, job_id)
+    return job_id
+
+
+MODEL = {"config.json": b"{}", "empty": b"", "merged/mödel 1%.bin": bytes(range(256)) * 9000}
+
+
+def test_a_job_that_has_not_ended_well_has_no_results(side: Side) -> None:
+    job_id = side.backend.create(Kind.RL, rl_request(), K).job_id
     with pytest.raises(BackendRefused, match="queued"):
-        giving.backend.results(Kind.RL, job_id)
+        side.backend.results(Kind.RL, job_id)
 
 
-def test_results_that_were_removed_are_said_to_be_gone(giving: Side) -> None:
-    giving.world.executor.delay = 0
-    job_id = giving.backend.create(Kind.RL, rl_request(), K).job_id
-    giving.clock.advance(giving.world.trainer.lasts)
-    giving.backend.job(Kind.RL, job_id)
+def test_results_that_were_removed_are_said_to_be_gone(side: Side) -> None:
+    job_id = ended_well(side)
     with pytest.raises(NotKnown, match="not there any more"):
-        giving.backend.results(Kind.RL, job_id)
+        side.backend.results(Kind.RL, job_id)
+
+
+def test_results_are_told_by_name_size_and_hash_and_given_byte_for_byte(side: Side) -> None:
+    job_id = ended_well(side)
+    side.made(job_id, MODEL)
+    files = side.backend.results(Kind.RL, job_id)
+    assert list(files) == [
+        ResultFile(name=name, size=len(content), sha256=hashlib.sha256(content).hexdigest())
+        for name, content in sorted(MODEL.items())
+    ]
+    for file in files:
+        with closing(side.backend.open_result(Kind.RL, job_id, file.name)) as stream:
+            assert b"".join(iter(lambda: stream.read(1 << 20), b"")) == MODEL[file.name]
+
+
+@pytest.mark.parametrize("start", [1, 2_000_000, 2_303_999])
+def test_a_result_is_given_from_any_of_its_bytes_on(side: Side, start: int) -> None:
+    job_id = ended_well(side)
+    side.made(job_id, MODEL)
+    name = "merged/mödel 1%.bin"
+    with closing(side.backend.open_result(Kind.RL, job_id, name, start=start)) as stream:
+        assert b"".join(iter(lambda: stream.read(1 << 20), b"")) == MODEL[name][start:]
+
+
+@pytest.mark.parametrize("name", ["other", "../config.json", "merged", "", "/config.json"])
+def test_nothing_but_results_is_given_out(side: Side, name: str) -> None:
+    job_id = ended_well(side)
+    side.made(job_id, MODEL)
+    with pytest.raises(NotKnown):
+        side.backend.open_result(Kind.RL, job_id, name)
+
+
+def test_results_are_their_owners_only(side: Side) -> None:
+    job_id = ended_well(side)
+    side.made(job_id, MODEL)
+    with pytest.raises(NotKnown):
+        side.seen_by(THEIR_KEY).results(Kind.RL, job_id)
+    with pytest.raises(NotKnown):
+        side.seen_by(THEIR_KEY).open_result(Kind.RL, job_id, "config.json")
 
 
 ABOUT_A_JOB: dict[str, Callable[[Backend], object]] = {
@@ -409,8 +452,8 @@ def test_nothing_is_known_of_a_job_that_is_not_there(side: Side, ask: Callable[[
 
 
 @pytest.mark.parametrize("id", ["job_0", "a/../b", "..", "a?b#c", "ü \r\n"])
-def test_nothing_is_given_out_of_a_job_that_is_not_there(giving: Side, id: str) -> None:
-    for ask in (giving.backend.results, lambda kind, job_id: giving.backend.open_result(kind, job_id, "a")):
+def test_nothing_is_given_out_of_a_job_that_is_not_there(side: Side, id: str) -> None:
+    for ask in (side.backend.results, lambda kind, job_id: side.backend.open_result(kind, job_id, "a")):
         with pytest.raises(NotKnown):
             ask(Kind.RL, JobId(id))
 

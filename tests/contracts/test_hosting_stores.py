@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from synth_train.adapters.in_memory.hosting_stores import InMemoryBlobStore, InMemoryJobStore, InMemoryResultStore
+from synth_train.adapters.local import disk_blobs
 from synth_train.adapters.local.disk_blobs import DiskBlobStore, FolderResults
 from synth_train.adapters.local.home import LocalHome
 from synth_train.adapters.local.sqlite_store import SqliteJobStore
@@ -381,9 +383,9 @@ JOB = JobId("job_1")
 def test_the_files_that_a_job_has_made_are_listed_by_name_and_read(made: Made) -> None:
     store = made(JOB, {"merged/config.json": b"{}", "b.bin": b"\0" * 5, "a.json": b"[1]"})
     assert store.files(JOB) == [
-        ResultFile(name="a.json", size=3),
-        ResultFile(name="b.bin", size=5),
-        ResultFile(name="merged/config.json", size=2),
+        ResultFile(name="a.json", size=3, sha256=hashlib.sha256(b"[1]").hexdigest()),
+        ResultFile(name="b.bin", size=5, sha256=hashlib.sha256(b"\0" * 5).hexdigest()),
+        ResultFile(name="merged/config.json", size=2, sha256=hashlib.sha256(b"{}").hexdigest()),
     ]
     with store.open(JOB, "merged/config.json") as stream:
         assert stream.read() == b"{}"
@@ -397,3 +399,38 @@ def test_a_job_that_has_made_nothing_has_no_files(made: Made) -> None:
 def test_nothing_else_can_be_opened(made: Made, name: str) -> None:
     with pytest.raises(KeyError):
         made(JOB, {"a": b"", "merged/a": b""}).open(JOB, name)
+
+
+def test_files_that_have_changed_are_hashed_again_and_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = LocalHome(tmp_path)
+    model = home.job(JOB).model
+    model.mkdir(parents=True)
+    (model / "a").write_bytes(b"1")
+    (model / "b").write_bytes(b"2")
+    before = FolderResults(home).files(JOB)
+    os.utime(model / "b", ns=(5, 5))
+    (model / "a").unlink()
+    hashed: list[str] = []
+
+    def counting(path: Path) -> str:
+        hashed.append(path.name)
+        return "f" * 64
+
+    monkeypatch.setattr(disk_blobs, "_sha256", counting)
+    assert FolderResults(home).files(JOB) == [replace(before[1], sha256="f" * 64)]
+    assert hashed == ["b"]
+    home.job(JOB).digests.write_bytes(b"damaged")
+    FolderResults(home).files(JOB)
+    FolderResults(home).files(JOB)
+    assert hashed == ["b", "b"]
+
+
+def test_files_are_hashed_also_where_that_cannot_be_kept(tmp_path: Path) -> None:
+    home = LocalHome(tmp_path)
+    home.job(JOB).model.mkdir(parents=True)
+    (home.job(JOB).model / "a").write_bytes(b"1")
+    home.job(JOB).digests.mkdir()
+    for _ in range(2):
+        assert FolderResults(home).files(JOB)[0].sha256 == hashlib.sha256(b"1").hexdigest()

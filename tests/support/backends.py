@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from synth_train.adapters.local.sqlite_store import SqliteJobStore
 from synth_train.adapters.system_entropy import SystemEntropy
 from synth_train.domain.model.errors import UsageError
 from synth_train.domain.model.hosting import Job, JobFilter, Owner, StoredFile, owner_of
-from synth_train.domain.model.jobs import FileId, IdempotencyKey
+from synth_train.domain.model.jobs import FileId, IdempotencyKey, JobId
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.settings import EnvFile
 from synth_train.domain.usecases.hosting.files import Files
@@ -59,6 +59,8 @@ class Side:
     world: World
     task_app: InMemoryTaskApp
     clock: ManualClock
+    made: Callable[[JobId, Mapping[str, bytes]], None]
+    """Let a job have made these files."""
 
     @property
     def files(self) -> list[StoredFile]:
@@ -99,6 +101,12 @@ class EmbeddedWorld:
         self.executor = InMemoryExecutor(Queue(store=self.store, clock=clock), self.trainer)
         self.home = LocalHome(folder)
 
+    def put(self, job_id: JobId, contents: Mapping[str, bytes]) -> None:
+        for name, content in contents.items():
+            path = self.home.job(job_id).model / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
 
 @contextmanager
 def backend_side(
@@ -118,7 +126,7 @@ def backend_side(
                 def over_the_wire(key: Secret | None) -> Backend:
                     return HttpBackend(url, api_key=key)
 
-                yield Side(over_the_wire(OUR_KEY), over_the_wire, there, task_app, clock)
+                yield Side(over_the_wire(OUR_KEY), over_the_wire, there, task_app, clock, there.put)
         return
     if kind == "embedded":
         with TemporaryDirectory() as folder:
@@ -135,22 +143,26 @@ def backend_side(
             def on_this_machine(key: Secret | None) -> Backend:
                 return LocalBackend(workshop, KeyRing({}, no_env_file), owner=owner_of(key or OUR_KEY))
 
-            yield Side(on_this_machine(OUR_KEY), on_this_machine, here, task_app, clock)
+            yield Side(on_this_machine(OUR_KEY), on_this_machine, here, task_app, clock, here.put)
         return
     world = InMemoryHosting(clock=clock, task_app=task_app, owners=owners, takes_config=takes_config, unsealer=unsealer)
+
+    def in_memory_put(job_id: JobId, contents: Mapping[str, bytes]) -> None:
+        world.results.made[job_id] = dict(contents)
+
     if kind == "in-memory":
 
         def directly(key: Secret | None) -> Backend:
             return InMemoryBackend(world=world, api_key=key)
 
-        yield Side(directly(OUR_KEY), directly, world, task_app, clock)
+        yield Side(directly(OUR_KEY), directly, world, task_app, clock, in_memory_put)
         return
     with serving(world.hosting) as url:
 
         def over_http(key: Secret | None) -> Backend:
             return HttpBackend(url, api_key=key)
 
-        yield Side(over_http(OUR_KEY), over_http, world, task_app, clock)
+        yield Side(over_http(OUR_KEY), over_http, world, task_app, clock, in_memory_put)
 
 
 def _served(

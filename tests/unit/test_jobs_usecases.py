@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from synth_train.adapters.in_memory.backend import InMemoryBackend, InMemoryBackends
 from synth_train.adapters.in_memory.clock import ManualClock
@@ -20,15 +21,16 @@ from synth_train.domain.model.errors import (
     BackendRefused,
     BackendUnreachable,
     GaveUpWaiting,
+    LocalStateError,
     NotKnown,
     NotOffered,
     UnexpectedReply,
     UsageError,
 )
 from synth_train.domain.model.events import Event
-from synth_train.domain.model.hosting import JobFilter
+from synth_train.domain.model.hosting import JobFilter, ResultFile
 from synth_train.domain.model.jobs import IdempotencyKey, JobId, JobSummary, Kind, Phase
-from synth_train.domain.model.moments import EventSeen, Retrying
+from synth_train.domain.model.moments import EventSeen, Noted, Retrying
 from synth_train.domain.model.replies import job_summary_in
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.submission import Submission
@@ -43,7 +45,8 @@ from synth_train.domain.usecases.jobs_metrics import ReadMetrics
 from synth_train.domain.usecases.jobs_reach import ReachBackend
 from synth_train.domain.usecases.jobs_retry import RetryJob
 from synth_train.domain.usecases.watch import WatchJob
-from synth_train.ports.backend import Upload
+from synth_train.ports.backend import Backend, Upload
+from synth_train.ports.streams import Readable
 
 KEY = Secret("sk-in-memory-qvzjxkwy")
 BASE = "https://backend.example"
@@ -176,7 +179,7 @@ def remember(desk: Desk, *jobs: tuple[str, str]) -> FindJob:
             )
         )
     find: FindJob = desk.reaching(FindJob)
-    return msgspec.structs.replace(find, journal=journal)
+    return replace(find, journal=journal)
 
 
 def test_a_job_is_asked_for_where_it_went(desk: Desk) -> None:
@@ -343,6 +346,155 @@ def test_a_name_that_leads_elsewhere_is_refused_and_nothing_fetched(desk: Desk, 
     with pytest.raises(UnexpectedReply, match="no name inside a folder"):
         DownloadModel(patience=desk.patience)(desk.find(job_id), destination)
     assert destination.files == {}
+
+
+CONTENTS = {"config.json": b"{}", "model.bin": b"0123456789" * 300_000, "empty": b""}
+
+
+class Shaky:
+    """A backend whose files come in pieces: each try at a file brings at most `most` bytes, and then breaks off.
+
+    Inspect `fetched`: the file and the first byte of each try.
+    """
+
+    def __init__(self, backend: InMemoryBackend, *, most: int, breaks: bool = True) -> None:
+        self._backend = backend
+        self._most = most
+        self._breaks = breaks
+        self.fetched: list[tuple[str, int]] = []
+        self.said: dict[str, Any] = {}
+        """What is told of every file in place of what is true."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def results(self, kind: Kind, job_id: JobId) -> list[ResultFile]:
+        return [replace(file, **self.said) for file in self._backend.results(kind, job_id)]
+
+    def open_result(self, kind: Kind, job_id: JobId, name: str, *, start: int = 0) -> Readable:
+        self.fetched.append((name, start))
+        stream = self._backend.open_result(kind, job_id, name, start=start)
+        left, breaks = self._most, self._breaks
+
+        class Piece:
+            def read(self, size: int = -1, /) -> bytes:
+                nonlocal left
+                block = stream.read(min(size, left))
+                left -= len(block)
+                if not left and breaks:
+                    raise BackendUnreachable("cut")
+                return block
+
+            def close(self) -> None:
+                stream.close()
+
+        return Piece()
+
+
+def made(desk: Desk, contents: dict[str, bytes] = CONTENTS) -> FoundJob:
+    """A job that has made these files."""
+    job_id = desk.job()
+    desk.ended(job_id)
+    desk.backend.world.results.made[job_id] = dict(contents)
+    return desk.find(job_id)
+
+
+def shaken(found: FoundJob, **how: Any) -> tuple[FoundJob, Shaky]:
+    shaky = Shaky(cast("InMemoryBackend", found.backend), **how)
+    return replace(found, backend=cast("Backend", shaky)), shaky
+
+
+def download(desk: Desk, found: FoundJob, destination: InMemoryDestination, **how: Any) -> tuple[ResultFile, ...]:
+    return DownloadModel(patience=desk.patience, progress=desk.progress)(found, destination, **how)
+
+
+def test_a_model_is_fetched_whole(desk: Desk) -> None:
+    destination = InMemoryDestination()
+    files = download(desk, made(desk), destination)
+    assert [file.name for file in files] == sorted(CONTENTS)
+    assert destination.files == CONTENTS
+    assert destination.parts == {}
+
+
+def test_a_file_that_breaks_off_is_gone_on_with_as_long_as_more_of_it_comes(desk: Desk) -> None:
+    found, shaky = shaken(made(desk), most=1_250_000)
+    destination = InMemoryDestination()
+    download(desk, found, destination)
+    assert destination.files == CONTENTS
+    assert [start for name, start in shaky.fetched if name == "model.bin"] == [0, 1_048_576, 2_097_152]
+
+
+def test_a_file_that_stops_coming_is_kept_as_far_as_it_came_and_the_next_run_goes_on_there(desk: Desk) -> None:
+    found = made(desk)
+    broken, _ = shaken(found, most=0)
+    destination = InMemoryDestination()
+    destination.parts["model.bin"] = CONTENTS["model.bin"][:1_000_000]
+    with pytest.raises(BackendUnreachable):
+        download(desk, broken, destination)
+    assert destination.files == {}
+    assert Noted(text="what has come so far is kept: the same command goes on from there") in desk.progress.moments
+    better, shaky = shaken(found, most=9_000_000, breaks=False)
+    download(desk, better, destination)
+    assert ("model.bin", 1_000_000) in shaky.fetched
+    assert destination.files == CONTENTS
+
+
+@pytest.mark.parametrize("part", [b"x" * 1000, b"x" * 4_000_000], ids=["of another model", "too long"])
+def test_a_part_that_does_not_belong_to_the_file_is_fetched_anew(desk: Desk, part: bytes) -> None:
+    destination = InMemoryDestination()
+    destination.parts["model.bin"] = part
+    download(desk, made(desk), destination)
+    assert destination.files == CONTENTS
+
+
+def test_what_is_not_what_the_backend_says_is_refused_and_not_kept(desk: Desk) -> None:
+    found, shaky = shaken(made(desk), most=9_000_000, breaks=False)
+    shaky.said = {"sha256": "0" * 64}
+    destination = InMemoryDestination()
+    with pytest.raises(UnexpectedReply, match=r"config.json is not .*: its SHA-256 is not 0{64}") as refused:
+        download(desk, found, destination)
+    assert "Nothing of it was kept" in refused.value.hint
+    assert (destination.files, destination.parts) == ({}, {"config.json": b""})
+
+
+@pytest.mark.parametrize(("size", "came"), [(1, 2), (3, 2)])
+def test_a_file_of_another_size_is_refused(desk: Desk, size: int, came: int) -> None:
+    found, shaky = shaken(made(desk, {"a": b"12"}), most=99, breaks=False)
+    shaky.said = {"size": size}
+    destination = InMemoryDestination()
+    with pytest.raises(UnexpectedReply, match=f"a is not .*: {came} bytes came in place of {size}"):
+        download(desk, found, destination)
+    assert destination.files == {}
+
+
+def test_without_hashes_the_size_must_do_and_that_is_said(desk: Desk) -> None:
+    found, shaky = shaken(made(desk, {"a": b"12"}), most=99, breaks=False)
+    shaky.said = {"sha256": None}
+    destination = InMemoryDestination()
+    download(desk, found, destination)
+    assert destination.files == {"a": b"12"}
+    [warning] = [moment.text for moment in desk.progress.moments if isinstance(moment, Noted) and moment.warning]
+    assert warning == "the backend gives no hash of 1 of 1 files, so only their size is known to fit"
+
+
+def test_what_is_in_place_already_is_not_fetched_again(desk: Desk) -> None:
+    found, shaky = shaken(made(desk), most=9_000_000, breaks=False)
+    destination = InMemoryDestination()
+    download(desk, found, destination)
+    shaky.fetched.clear()
+    assert len(download(desk, found, destination)) == 3
+    assert shaky.fetched == []
+
+
+def test_other_files_are_replaced_only_when_that_is_asked_for(desk: Desk) -> None:
+    found = made(desk)
+    destination = InMemoryDestination()
+    destination.files = {"config.json": b"mine"}
+    with pytest.raises(LocalStateError, match="already"):
+        download(desk, found, destination)
+    assert destination.files == {"config.json": b"mine"}
+    download(desk, found, destination, replace=True)
+    assert destination.files == CONTENTS
 
 
 # Reading a list

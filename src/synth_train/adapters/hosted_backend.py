@@ -165,8 +165,10 @@ class HostedBackend(Backend):
     def results(self, kind: Kind, job_id: JobId) -> Sequence[ResultFile]:
         return self._asked("results", lambda: self._workshop.results.listed(self._owner(), job_id), subject=job_id)
 
-    def open_result(self, kind: Kind, job_id: JobId, name: str) -> Readable:
+    def open_result(self, kind: Kind, job_id: JobId, name: str, *, start: int = 0) -> Readable:
         def act() -> Readable:
-            return self._workshop.results.open(self._owner(), job_id, name)
+            content = self._workshop.results.open(self._owner(), job_id, name)
+            content.seek(start)
+            return content
 
         return self._asked("open_result", act, subject=(job_id, name))

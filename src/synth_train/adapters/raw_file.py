@@ -17,6 +17,15 @@ def create(path: Path, mode: int = 0o666) -> FileIO:
     return FileIO(descriptor, "wb")
 
 
+def append(path: Path) -> FileIO:
+    """A file, made if it is not there, open for writing behind what it holds.
+
+    Raises:
+        OSError: it cannot be made, or not be written to.
+    """
+    return FileIO(path, "ab")
+
+
 def write_all(file: FileIO, chunk: bytes) -> None:
     """Write a chunk, whole.
 

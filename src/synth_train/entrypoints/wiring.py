@@ -157,13 +157,13 @@ class App(Struct, frozen=True):
             found.backend.lend_environment_key(held, name=place.name, file=variables.file_of(place))
         return RetryJob(patience=self.train.patience, progress=self.train.progress)(found)
 
-    def download_model(self, found: FoundJob, folder: Path) -> tuple[ResultFile, ...]:
-        """Fetch what a job has made into a folder that is not there yet; see `DownloadModel`."""
+    def download_model(self, found: FoundJob, folder: Path, *, replace: bool) -> tuple[ResultFile, ...]:
+        """Fetch what a job has made into a folder; see `DownloadModel`."""
         from synth_train.adapters.folder_destination import FolderDestination
         from synth_train.domain.usecases.jobs_download import DownloadModel
 
         download = DownloadModel(patience=self.train.patience, progress=self.train.progress)
-        return download(found, FolderDestination(folder))
+        return download(found, FolderDestination(folder), replace=replace)
 
     @property
     def doctor(self) -> Doctor:

@@ -2,26 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from typing import Protocol
 
 from synth_train.domain.model.hosting import ResultFile
-from synth_train.ports.streams import Readable
+
+
+class Part(Protocol):
+    """As much of a file as has come so far. Whoever opened it closes it; what was written stays."""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """Of these bytes, in hexadecimal."""
+        ...
+
+    def write(self, chunk: bytes) -> None:
+        """Put more behind them.
+
+        Raises:
+            LocalStateError: it cannot be written, for want of room or of rights.
+        """
+        ...
+
+    def drop(self) -> None:
+        """Begin again: there are no bytes any more."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
 
 
 class DestinationPort(Protocol):
-    """An empty place.
+    """A place for files that belong together. They come into it when all of them are there, and until then are kept
+    aside, also from one run to the next. Their names are relative, with slashes, and lead nowhere else.
 
     Checked in tests/contracts/test_destination.py.
+
+    Raises everywhere:
+        LocalStateError: the place cannot be read, or written to.
     """
 
-    def receive(self, files: Iterable[tuple[ResultFile, Callable[[], Readable]]]) -> None:
-        """Take all files, or none: when anything raises, the place is as it was.
+    def has(self, file: ResultFile) -> bool:
+        """Whether this very file is in place, by its size and hash. Never, when the hash is not known."""
+        ...
 
-        Each is opened when its turn comes, read to its end in memory that does not grow with it, and closed. Their
-        names are relative, with slashes, and lead nowhere else.
+    def open_to(self, *, replace: bool) -> None:
+        """Make sure that files may come in.
+
+        Args:
+            replace: whether they may take the place of others.
 
         Raises:
-            LocalStateError: something is there already, or the files cannot be written.
+            LocalStateError: there is something already, and nothing is to be replaced.
         """
+        ...
+
+    def part(self, file: ResultFile) -> Part:
+        """What is there of a file that is to come, perhaps from an earlier run."""
+        ...
+
+    def settle(self, files: Sequence[ResultFile]) -> None:
+        """Put these files, all of whose parts are whole, into place. Other parts are forgotten."""
         ...

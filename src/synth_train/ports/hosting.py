@@ -168,7 +168,9 @@ class ResultStore(Protocol):
     """
 
     def files(self, job_id: JobId) -> list[ResultFile]:
-        """The files of the model of a job, by name; none when there is no model."""
+        """The files of the model of a job, by name, each with its hash; none when there is no model.
+
+        The first time takes as long as all of them take to read."""
         ...
 
     def open(self, job_id: JobId, name: str) -> BinaryIO:

@@ -42,6 +42,6 @@ class JobAdmin(Protocol):
         """
         raise NotOffered("this backend does not give out models", status=404)
 
-    def open_result(self, kind: Kind, job_id: JobId, name: str) -> Readable:
-        """The bytes of one of these files. The caller closes it."""
+    def open_result(self, kind: Kind, job_id: JobId, name: str, *, start: int = 0) -> Readable:
+        """The bytes of one of these files, from byte `start` on, which must be one of them. The caller closes it."""
         raise NotOffered("this backend does not give out models", status=404)

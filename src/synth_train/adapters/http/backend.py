@@ -76,6 +76,8 @@ POST_TIME = 60.0
 
 MOST_REDIRECTS = 10
 
+_BLOCK = 1 << 20
+
 LONGEST_SAYING = 500
 """Characters of a server's error text that a message shows."""
 
@@ -227,16 +229,23 @@ class HttpBackend(Backend):
         """See `JobAdmin.results`. The hosted backend has no such route."""
         return self._about(kind, job_id, "results", {}, result_files_in)
 
-    def open_result(self, kind: Kind, job_id: JobId, name: str) -> Readable:
-        """See `JobAdmin.open_result`."""
+    def open_result(self, kind: Kind, job_id: JobId, name: str, *, start: int = 0) -> Readable:
+        """See `JobAdmin.open_result`. A server without ranges gives all of it, and the beginning is passed over."""
         path = "/".join(map(_segment, name.split("/")))
         url = f"{self._base}/{kind.route}/{_segment(job_id)}/results/{path}"
-        headers = self._headers() | {"Accept": "application/octet-stream"}
+        headers = self._headers() | {"Accept": "application/octet-stream", "Accept-Encoding": "identity"}
+        if start:
+            headers["Range"] = f"bytes={start}-"
         got = self._told("GET", url, lambda: self._session.download(url, headers, within=GET_TIME))
         if isinstance(got, Reply):
             self._check(got, by_id=not self._misses_route(got))
             raise UnexpectedReply(f"{_place(got)}, which is no file", hint=_WRONG_BACKEND, status=got.status)
-        return _Fetched(got, url, self._told)
+        stream = _Fetched(got, url, self._told)
+        if got.first > start:
+            stream.close()
+            raise UnexpectedReply(f"GET {url}: asked for byte {start}, and got byte {got.first}", hint=_WRONG_BACKEND)
+        stream.pass_over(start - got.first)
+        return stream
 
     def _about(
         self, kind: Kind, job_id: JobId, what: str, query: Mapping[str, int], meaning: Callable[[object], T]
@@ -408,6 +417,11 @@ class _Fetched(Readable):
 
     def read(self, size: int = -1, /) -> bytes:
         return self._told("GET", self._url, lambda: self._download.read(size))
+
+    def pass_over(self, count: int) -> None:
+        """Read so many bytes for nothing, or all that there are."""
+        while count and (block := self.read(min(count, _BLOCK))):
+            count -= len(block)
 
     def close(self) -> None:
         self._download.close()

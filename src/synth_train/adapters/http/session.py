@@ -11,6 +11,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import os
+import re
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -45,6 +46,7 @@ STALL = 60.0
 UPLOAD_REPLY = 300.0
 """Seconds that a backend may take to look at what was uploaded before it answers."""
 
+_CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-")
 _REDIRECTS = (301, 302, 303, 307, 308)
 _CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 
@@ -142,7 +144,7 @@ class Session:
             NoReply: as the name says; `Download.read` raises it, too.
         """
         response, proxy = self._asked("GET", url, headers, None, (within, within))
-        if response.status_code == 200:
+        if response.status_code in (200, 206):
             return Download(response, proxy)
         with response:
             return _reply("GET", url, response, proxy, None)
@@ -183,6 +185,9 @@ class Download(Readable):
         self._response = response
         self._proxy = proxy
         self._left = _announced(response)
+        span = _CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
+        self.first = int(span[1]) if span and response.status_code == 206 else 0
+        """Where in the whole it begins, in bytes."""
 
     def read(self, size: int = -1, /) -> bytes:
         """See `Readable.read`.

@@ -175,7 +175,10 @@ class InMemoryResultStore(ResultStore):
         self.made: dict[JobId, dict[str, bytes]] = {}
 
     def files(self, job_id: JobId) -> list[ResultFile]:
-        return [ResultFile(name=name, size=len(content)) for name, content in sorted(self.made.get(job_id, {}).items())]
+        return [
+            ResultFile(name=name, size=len(content), sha256=hashlib.sha256(content).hexdigest())
+            for name, content in sorted(self.made.get(job_id, {}).items())
+        ]
 
     def open(self, job_id: JobId, name: str) -> BinaryIO:
         return io.BytesIO(self.made[job_id][name])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from synth_train.adapters.local.home import LocalHome, keeping, private_folder, sync_folder
+import msgspec
+
+from synth_train.adapters.local.home import JobFolder, LocalHome, keeping, private_folder, sync_folder
 from synth_train.adapters.raw_file import create, write_all
 from synth_train.domain.model.hosting import Blob, ResultFile
 from synth_train.domain.model.jobs import JobId
@@ -16,6 +20,7 @@ from synth_train.ports.entropy import EntropyPort
 from synth_train.ports.hosting import BlobStore, ResultStore
 
 _UNFINISHED = ".new"
+_CHUNK = 1 << 20
 
 
 class DiskBlobStore(BlobStore):
@@ -75,20 +80,59 @@ class DiskBlobStore(BlobStore):
 
 
 class FolderResults(ResultStore):
-    """ResultStore of what lies in the model folders of jobs."""
+    """ResultStore of what lies in the model folders of jobs. Files are hashed once, and again when they change."""
 
     def __init__(self, home: LocalHome) -> None:
         self._home = home
+        self._lock = threading.Lock()
 
     def files(self, job_id: JobId) -> list[ResultFile]:
-        folder = self._home.job(job_id).model
-        return [
-            ResultFile(name=path.relative_to(folder).as_posix(), size=path.stat().st_size)
-            for path in sorted(folder.rglob("*"))
-            if path.is_file()
-        ]
+        with self._lock:  # so that who asks again while a large model is read does not read it, too
+            return self._hashed(self._home.job(job_id))
 
     def open(self, job_id: JobId, name: str) -> BinaryIO:
-        if name not in [file.name for file in self.files(job_id)]:
+        if name not in _by_name(self._home.job(job_id)):
             raise KeyError(name)
         return (self._home.job(job_id).model / name).open("rb")
+
+    def _hashed(self, job: JobFolder) -> list[ResultFile]:
+        known, now = _digests(job), dict[str, _Digest]()
+        for name, path in _by_name(job).items():
+            about = path.stat()
+            then = known.get(name)
+            if then is None or (then.size, then.changed) != (about.st_size, about.st_mtime_ns):
+                then = _Digest(size=about.st_size, changed=about.st_mtime_ns, sha256=_sha256(path))
+            now[name] = then
+        if now != known:
+            with contextlib.suppress(OSError):  # then they are hashed again next time
+                aside = job.digests.with_suffix(_UNFINISHED)
+                aside.write_bytes(msgspec.json.encode(now))
+                aside.replace(job.digests)
+        return [ResultFile(name=name, size=digest.size, sha256=digest.sha256) for name, digest in now.items()]
+
+
+class _Digest(msgspec.Struct, frozen=True, kw_only=True):
+    size: int
+    changed: int
+    """Nanoseconds since 1970."""
+    sha256: str
+
+
+def _by_name(job: JobFolder) -> dict[str, Path]:
+    """The files of the model of a job."""
+    return {path.relative_to(job.model).as_posix(): path for path in sorted(job.model.rglob("*")) if path.is_file()}
+
+
+def _digests(job: JobFolder) -> dict[str, _Digest]:
+    try:
+        return msgspec.json.decode(job.digests.read_bytes(), type=dict[str, _Digest])
+    except (OSError, msgspec.MsgspecError):
+        return {}
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as content:
+        while chunk := content.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

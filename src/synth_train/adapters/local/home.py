@@ -51,6 +51,11 @@ class JobFolder:
         """What the job has made; its files are what can be downloaded. It appears whole, when training is over."""
         return self.path / "model"
 
+    @property
+    def digests(self) -> Path:
+        """The hashes of these files, once somebody has asked for them."""
+        return self.path / "digests.json"
+
     def make(self) -> None:
         """Make the folder, if it is not there."""
         private_folder(self.path)

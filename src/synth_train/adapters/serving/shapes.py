@@ -177,6 +177,7 @@ class Result(_Shape, frozen=True):
 
     name: str
     bytes: int
+    sha256: str
 
 
 class Results(_Shape, frozen=True):

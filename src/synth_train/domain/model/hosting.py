@@ -307,6 +307,8 @@ class ResultFile(Struct, frozen=True, kw_only=True):
     """Relative, with slashes: `config.json`, `merged/model.safetensors`."""
     size: int
     """Bytes."""
+    sha256: str | None = None
+    """In hexadecimal; None when the backend does not say."""
 
 
 # Environment keys

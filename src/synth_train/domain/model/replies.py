@@ -216,7 +216,8 @@ def result_files_in(body: object) -> list[ResultFile]:
         name, size = _object(row, "a file").get("name"), _whole(_object(row, "a file").get("bytes"))
         if not isinstance(name, str) or size is None or size < 0:
             raise UnexpectedReply("the reply names a file without a name or a size")
-        files.append(ResultFile(name=name, size=size))
+        sha256 = _object(row, "a file").get("sha256")
+        files.append(ResultFile(name=name, size=size, sha256=sha256.lower() if isinstance(sha256, str) else None))
     return sorted(files, key=lambda file: file.name)
 
 

@@ -17,13 +17,13 @@ def run(session: Session) -> int:
     """Fetch the model."""
     found = find(session)
     folder = Path(session.args.out or found.state.job_id)
-    files = session.app.download_model(found, folder)
+    files = session.app.download_model(found, folder, replace=session.args.force)
     if session.as_json:
         session.document(
             ExitCode.OK,
             job=described_job(found.kind, found.state),
             folder=str(folder.absolute()),
-            files=[{"name": file.name, "bytes": file.size} for file in files],
+            files=[{"name": file.name, "bytes": file.size, "sha256": file.sha256} for file in files],
         )
         return ExitCode.OK
     total = sum(file.size for file in files)

@@ -40,7 +40,11 @@ JOB_ACTIONS = {
         "run a job again that has ended",
         "Run a job again that has ended: a new job, with the same request and files. A job has one retry.",
     ),
-    "download": ("fetch the model that a job has made", "Fetch the model that a job has made, all of it or nothing."),
+    "download": (
+        "fetch the model that a job has made",
+        "Fetch the model that a job has made, all of it or nothing.\n"
+        "What was cut off goes on where it stopped. Every file is held against its size and SHA-256.",
+    ),
 }
 """What can be done with one job: a line of help, and a sentence or two."""
 
@@ -232,8 +236,9 @@ def _jobs(parser: _Parser) -> None:
             options.add_argument("--csv", action="store_true", help="every point: name, step, value, time")
         if name == "download":
             options.add_argument(
-                "--out", type=_text, metavar="FOLDER", help="where to; must not be there yet (default: ./JOB)"
+                "--out", type=_text, metavar="FOLDER", help="where to; must be new or empty (default: ./JOB)"
             )
+            options.add_argument("--force", action="store_true", help="let files in the folder be replaced")
         _backend(options)
         if name in ("watch", "logs"):
             _polling(options)

@@ -19,7 +19,7 @@ class Results:
     made: ResultStore
 
     def listed(self, owner: Owner, job_id: JobId) -> list[ResultFile]:
-        """The files of the model that a job has made, by name.
+        """The files of the model that a job has made, by name, each with its hash.
 
         Raises:
             Refusal: 404 without such a job, 409 when it has not succeeded, 410 when its files are gone.

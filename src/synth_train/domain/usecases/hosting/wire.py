@@ -144,7 +144,7 @@ def timeline(one: Job) -> Json:
 def results(files: Sequence[ResultFile]) -> Json:
     """A list of the files that a job has made: reply to `GET {jobs}/{id}/results`, below which each file has its name.
     The hosted backend has no such route."""
-    rows = [{"name": file.name, "bytes": file.size} for file in files]
+    rows = [{"name": file.name, "bytes": file.size, "sha256": file.sha256} for file in files]
     return {"object": "list", "files": rows, "data": rows}
 
 
