@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="needs chromium: apt-get install --no-install-recommends chromium"
 )
 
-PATIENCE = 20_000
+PATIENCE = 60_000
 """Milliseconds after which a test stops waiting."""
 
 KEY = OUR_KEY.reveal()
