@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""A task app to learn from: the policy is shown two numbers and has to submit their sum.
+"""A task app to learn from, with two tasks. It needs nothing but Python.
 
-    ENVIRONMENT_API_KEY=... python task_app.py [--host HOST] [--port PORT] [--env-file FILE]
+    ENVIRONMENT_API_KEY=... python task_app.py [--task {sums,brackets}] [--host HOST] [--port PORT] [--env-file FILE]
 
-It needs nothing but Python. Each seed is another pair of numbers. A rollout is one turn: the app asks the policy at
-the `inference_url` that the trainer sends along, with one tool, `submit`. The reward is 1 for the right sum, 0 for a
-wrong one, and -1 when the tool was not called.
+`sums` shows the policy two numbers and wants their sum, by one tool, `submit`: the reward is 1 for the right sum, 0 for
+a wrong one, and -1 when the tool was not called. `brackets` wants a word in brackets: 1 for text in brackets, a half
+for a bracket that is left open. A model that can do nothing yet learns it within minutes on a laptop.
+
+Each seed is another instance. A rollout is one turn: the app asks the policy at the `inference_url` that the trainer
+sends along. For a task of your own write another `Task`.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import hmac
 import json
 import os
 import random
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -26,12 +30,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, quote, urlsplit, urlunsplit
 
-APP_ID = "sums"
-VERSION = "1.0"
+VERSION = "1.1"
 
 REWARD_RIGHT = 1.0
 REWARD_WRONG = 0.0
 REWARD_NO_ANSWER = -1.0
+
+WORDS = ("apple", "bread", "chair", "drum", "eagle", "forest", "glove", "house", "island", "jacket", "kettle", "lamp")
+BRACKETS = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
 LONGEST_BODY = 1 << 20
 LONGEST_INFERENCE = 120.0
@@ -62,64 +68,114 @@ class Refused(Exception):
         self.body = {"detail": {"error": {"code": code, "message": message}}}
 
 
-# ---- the task ----
+# ---- the tasks ----
+
+
+class Task:
+    """What is asked of the policy, and what its answer is worth."""
+
+    id: str
+    title: str
+    description: str
+    goal: str
+    tools: tuple[Json, ...] = ()
+
+    def messages(self, seed: int) -> list[Json]:
+        """What the policy is shown."""
+        raise NotImplementedError
+
+    def score(self, seed: int, text: str, tool_calls: list[Json]) -> float:
+        """The reward for what the policy said and called; without an answer both are empty."""
+        raise NotImplementedError
+
+    def facts(self, seed: int) -> Json:
+        """What makes this instance different from the others."""
+        raise NotImplementedError
+
+    # What the routes tell about it.
+
+    @property
+    def dataset(self) -> Json:
+        return {"id": self.id, "name": self.title, "version": VERSION, "splits": ["train"], "default_split": "train"}
+
+    @property
+    def rubrics(self) -> Json:
+        criterion = {"id": f"{self.id}-goal", "description": self.goal, "weight": 1.0, "required": True}
+        outcome = {"version": VERSION, "goal_text": self.goal, "aggregation": "sum", "criteria": [criterion]}
+        return {"outcome": outcome, "events": None}
+
+    @property
+    def service_info(self) -> Json:
+        return {
+            "service": {"task": self.id, "version": VERSION},
+            "dataset": self.dataset,
+            "rubrics": self.rubrics,
+            "inference": {},
+            "limits": LIMITS,
+        }
+
+    def instance(self, seed: int) -> Json:
+        """One instance, as `/task_info?seed=N` describes it."""
+        return {
+            "task": {"id": self.id, "name": self.title, "description": self.description, "version": VERSION},
+            "environment": self.id,
+            "dataset": self.dataset,
+            "rubric": self.rubrics,
+            "inference": {"model": "", "inference_url": ""},
+            "limits": LIMITS,
+            "task_metadata": {"seed": seed, **self.facts(seed)},
+        }
+
+
+class Sums(Task):
+    id, title, description = "sums", "Sums", "Add two numbers below 100."
+    goal = "The submitted answer is the sum."
+    tools = (SUBMIT,)
+
+    def messages(self, seed: int) -> list[Json]:
+        left, right = numbers(seed)
+        rule = "You add numbers. Answer by calling the tool `submit`, and in no other way."
+        return [{"role": "system", "content": rule}, {"role": "user", "content": f"What is {left} + {right}?"}]
+
+    def score(self, seed: int, text: str, tool_calls: list[Json]) -> float:
+        answers = [call["arguments"].get("answer") for call in tool_calls if call["tool_name"] == "submit"]
+        if not answers:
+            return REWARD_NO_ANSWER
+        return REWARD_RIGHT if str(answers[0]).strip() == str(sum(numbers(seed))) else REWARD_WRONG
+
+    def facts(self, seed: int) -> Json:
+        left, right = numbers(seed)
+        return {"left": left, "right": right}
 
 
 def numbers(seed: int) -> tuple[int, int]:
     """The two numbers of a seed."""
-    chance = random.Random(f"{APP_ID} {seed}")
+    chance = random.Random(f"sums {seed}")
     return chance.randrange(1, 100), chance.randrange(1, 100)
 
 
-def messages(seed: int) -> list[Json]:
-    """What the policy is shown."""
-    left, right = numbers(seed)
-    return [
-        {"role": "system", "content": "You add numbers. Answer by calling the tool `submit`, and in no other way."},
-        {"role": "user", "content": f"What is {left} + {right}?"},
-    ]
+class Brackets(Task):
+    id, title, description = "brackets", "Brackets", "Say a word in brackets."
+    goal = "There is text in brackets, of whatever kind."
+
+    def messages(self, seed: int) -> list[Json]:
+        return [{"role": "user", "content": f"{self._word(seed)}, in brackets"}]
+
+    def score(self, seed: int, text: str, tool_calls: list[Json]) -> float:
+        opened = [at for at, letter in enumerate(text) if letter in BRACKETS]
+        if not opened:
+            return 0.0
+        return 1.0 if any(BRACKETS[text[at]] in text[at + 2 :] for at in opened) else 0.5
+
+    def facts(self, seed: int) -> Json:
+        return {"word": self._word(seed)}
+
+    def _word(self, seed: int) -> str:
+        return WORDS[seed % len(WORDS)]
 
 
-def score(seed: int, tool_calls: list[Json]) -> float:
-    """The reward for what the policy called."""
-    answers = [call["arguments"].get("answer") for call in tool_calls if call["tool_name"] == "submit"]
-    if not answers:
-        return REWARD_NO_ANSWER
-    return REWARD_RIGHT if str(answers[0]).strip() == str(sum(numbers(seed))) else REWARD_WRONG
-
-
-def task_info(seed: int) -> Json:
-    """One instance, as `/task_info?seed=N` describes it."""
-    left, right = numbers(seed)
-    return {
-        "task": {"id": APP_ID, "name": "Sums", "description": "Add two numbers below 100.", "version": VERSION},
-        "environment": APP_ID,
-        "dataset": DATASET,
-        "rubric": RUBRICS,
-        "inference": {"model": "", "inference_url": ""},
-        "limits": LIMITS,
-        "task_metadata": {"seed": seed, "left": left, "right": right},
-    }
-
-
-DATASET = {"id": APP_ID, "name": "Sums", "version": VERSION, "splits": ["train"], "default_split": "train"}
+TASKS: dict[str, Task] = {task.id: task for task in (Sums(), Brackets())}
 LIMITS = {"max_turns": 1, "max_response_tokens": 512, "timeout_seconds": LONGEST_INFERENCE}
-RUBRICS = {
-    "outcome": {
-        "version": VERSION,
-        "goal_text": "The submitted answer is the sum.",
-        "aggregation": "sum",
-        "criteria": [{"id": "right-sum", "description": "The answer is the sum.", "weight": 1.0, "required": True}],
-    },
-    "events": None,
-}
-SERVICE_INFO = {
-    "service": {"task": APP_ID, "version": VERSION},
-    "dataset": DATASET,
-    "rubrics": RUBRICS,
-    "inference": {},
-    "limits": LIMITS,
-}
 
 
 # ---- asking the policy ----
@@ -151,7 +207,7 @@ def with_cid(url: str, cid: str) -> str:
     return urlunsplit(parts._replace(query="&".join([f"cid={quote(cid, safe='')}", *others])))
 
 
-def ask_policy(url: str, seed: int, policy_config: Json, longest: float) -> Json:
+def ask_policy(task: Task, url: str, seed: int, policy_config: Json, longest: float) -> Json:
     """The policy's message for a seed.
 
     Raises:
@@ -159,10 +215,13 @@ def ask_policy(url: str, seed: int, policy_config: Json, longest: float) -> Json
     """
     body: Json = {
         "model": policy_config.get("model") or "policy",
-        "messages": messages(seed),
-        "tools": [SUBMIT],
-        "tool_choice": {"type": "function", "function": {"name": "submit"}},
+        "messages": task.messages(seed),
     }
+    if task.tools:
+        body |= {
+            "tools": task.tools,
+            "tool_choice": {"type": "function", "function": {"name": task.tools[0]["function"]["name"]}},
+        }
     body |= {name: policy_config[name] for name in ("temperature", "top_p", "max_tokens") if name in policy_config}
     headers = {"Content-Type": "application/json", **(policy_config.get("extra_headers") or {})}
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)
@@ -221,7 +280,7 @@ def table(parent: Json, name: str) -> Json:
     return value
 
 
-def rollout(request: Json) -> Json:
+def rollout(task: Task, request: Json) -> Json:
     """Play one episode and answer as the trainer expects it.
 
     Raises:
@@ -250,28 +309,29 @@ def rollout(request: Json) -> Json:
     tool_calls: list[Json] = []
     message: Json | None = None
     try:
-        message = ask_policy(inference_url, seed, config, min(longest, LONGEST_INFERENCE))
+        message = ask_policy(task, inference_url, seed, config, min(longest, LONGEST_INFERENCE))
         tool_calls = read_tool_calls(message)
     except InferenceFailed as error:
         info["error"] = str(error)
-    reward = score(seed, tool_calls)
+    text = message.get("content") if message else None
+    reward = task.score(seed, text if isinstance(text, str) else "", tool_calls)
 
     step = {
-        "obs": {"messages": messages(seed)},
+        "obs": {"messages": task.messages(seed)},
         "tool_calls": tool_calls,
         "reward": reward,
         "done": True,
         "truncated": False,
         "info": info,
     }
-    trace = {"trace_correlation_id": cid, "messages": [*messages(seed), *([message] if message else [])]}
+    trace = {"trace_correlation_id": cid, "messages": [*task.messages(seed), *([message] if message else [])]}
     trajectory = {
-        "env_id": env.get("env_id") or env.get("env_name") or APP_ID,
+        "env_id": env.get("env_id") or env.get("env_name") or task.id,
         "policy_id": policy.get("policy_id") or policy.get("policy_name") or "policy",
         "steps": [step],
         "length": 1,
         "inference_url": inference_url,
-        "final": {"reward": reward, "observation": {"sum": sum(numbers(seed))}},
+        "final": {"reward": reward, "observation": task.facts(seed)},
         "trace_correlation_id": cid,
     }
     return {
@@ -284,7 +344,7 @@ def rollout(request: Json) -> Json:
             "num_episodes": 1,
             "outcome_score": reward,
             "events_score": None,
-            "details": {"seed": seed, "called": bool(tool_calls)},
+            "details": {"seed": seed, "answered": message is not None, "called": bool(tool_calls)},
         },
         "branches": {},
         "aborted": False,
@@ -298,7 +358,8 @@ def rollout(request: Json) -> Json:
 class Runs:
     """The rollouts played so far, so that a trainer that asks twice for one gets the same episode, played once."""
 
-    def __init__(self) -> None:
+    def __init__(self, task: Task) -> None:
+        self._task = task
         self._lock = threading.Lock()
         self._runs: OrderedDict[str, tuple[Json, Future[Json]]] = OrderedDict()
 
@@ -322,7 +383,7 @@ class Runs:
                 raise Refused(409, "run_id_in_use", "this run_id belongs to another rollout")
             return reply.result()
         try:
-            mine.set_result(rollout(request))
+            mine.set_result(rollout(self._task, request))
         except Exception as error:
             with self._lock:
                 self._runs.pop(run_id, None)
@@ -347,30 +408,31 @@ class TaskApp(BaseHTTPRequestHandler):
     """The routes of a task app."""
 
     protocol_version = "HTTP/1.1"
-    server_version = f"{APP_ID}/{VERSION}"
+    server_version = f"task-app/{VERSION}"
     timeout = 75  # seconds that an idle connection is kept
+    task: Task
     keys: tuple[str, ...]
     runs: Runs
 
     def do_GET(self) -> None:
         self._serve(
             {
-                "/": lambda: {"status": "ok", "service": APP_ID},
+                "/": lambda: {"status": "ok", "service": self.task.id},
                 "/health": self._health,
                 "/health/rollout": self._health,
-                "/info": lambda: SERVICE_INFO,
+                "/info": lambda: self.task.service_info,
                 "/task_info": self._task_info,
             }
         )
 
     def do_HEAD(self) -> None:
-        self._serve({"/": lambda: {"status": "ok", "service": APP_ID}})
+        self._serve({"/": lambda: {"status": "ok", "service": self.task.id}})
 
     def do_POST(self) -> None:
         self._serve(
             {
                 "/rollout": lambda: self.runs.play(self._body()),
-                "/done": lambda: {"ok": True, "service": APP_ID},
+                "/done": lambda: {"ok": True, "service": self.task.id},
             }
         )
 
@@ -417,8 +479,8 @@ class TaskApp(BaseHTTPRequestHandler):
         except ValueError:
             raise Refused(422, "invalid_request", "a seed is an integer") from None
         if not seeds:
-            return {"taskset": {**DATASET, "description": "Every integer is a seed."}}
-        infos = [task_info(seed) for seed in seeds]
+            return {"taskset": {**self.task.dataset, "description": "Every integer is a seed."}}
+        infos = [self.task.instance(seed) for seed in seeds]
         return infos[0] if len(infos) == 1 else infos
 
     def _body(self) -> Json:
@@ -442,9 +504,24 @@ class TaskApp(BaseHTTPRequestHandler):
         print(f"{self.command} {urlsplit(self.path).path} {args[1] if len(args) > 1 else ''}", flush=True)
 
 
-def serve(host: str, port: int, keys: tuple[str, ...]) -> ThreadingHTTPServer:
-    """A task app bound to `host` and `port` (0 picks a free one); call `serve_forever()` on it."""
-    return ThreadingHTTPServer((host, port), type("BoundTaskApp", (TaskApp,), {"keys": keys, "runs": Runs()}))
+class TaskAppServer(ThreadingHTTPServer):
+    """Serves each request in a thread of its own."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A trainer that ends closes its connections, which is no error of ours; all else is told."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
+def serve(host: str, port: int, keys: tuple[str, ...], task: Task = TASKS["sums"]) -> TaskAppServer:
+    """A task app bound to `host` and `port` (0 picks a free one); call `serve_forever()` on it.
+
+    Raises:
+        OSError, OverflowError: it cannot be bound there.
+    """
+    return TaskAppServer(
+        (host, port), type("BoundTaskApp", (TaskApp,), {"keys": keys, "task": task, "runs": Runs(task)})
+    )
 
 
 def read_env_file(path: Path) -> list[tuple[str, str]]:
@@ -455,17 +532,28 @@ def read_env_file(path: Path) -> list[tuple[str, str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="A sample task app: sums.", allow_abbrev=False)
+    parser = argparse.ArgumentParser(description="A sample task app.", allow_abbrev=False)
+    parser.add_argument("--task", choices=sorted(TASKS), default="sums")
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8001)
+    parser.add_argument("--port", type=int, default=8001, help="0 picks a free one (default: 8001)")
     parser.add_argument("--env-file", type=Path, help="a .env file that holds ENVIRONMENT_API_KEY")
     arguments = parser.parse_args()
-    from_file = read_env_file(arguments.env_file) if arguments.env_file else []
+    try:
+        from_file = read_env_file(arguments.env_file) if arguments.env_file else []
+    except (OSError, UnicodeDecodeError) as error:
+        parser.error(
+            f"--env-file {arguments.env_file} cannot be read: {getattr(error, 'strerror', None) or 'no UTF-8'}"
+        )
     keys = accepted_keys([*from_file, *((name, value) for name, value in os.environ.items() if value)])
     if not keys:
         parser.error("no key: set ENVIRONMENT_API_KEY, or name a file that holds it with --env-file")
-    app = serve(arguments.host, arguments.port, keys)
-    print(f"Task app {APP_ID} on http://{arguments.host}:{app.server_port} ({len(keys)} keys)", flush=True)
+    try:
+        app = serve(arguments.host, arguments.port, keys, TASKS[arguments.task])
+    except (OSError, OverflowError) as error:
+        where, why = f"{arguments.host}:{arguments.port}", getattr(error, "strerror", None) or error
+        parser.error(f"cannot listen on {where}: {why}. Choose another port with --port; 0 picks a free one")
+    count = f"{len(keys)} key{'s' if len(keys) > 1 else ''}"
+    print(f"Task app {arguments.task} on http://{arguments.host}:{app.server_port} ({count})", flush=True)
     try:
         app.serve_forever()
     except KeyboardInterrupt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import importlib.util
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -421,9 +422,118 @@ def test_the_example_config_and_the_sample_app_pass_the_preflight(tmp_path: Path
     assert len(server.seen("POST /api/rl/jobs")) == 1
 
 
-@pytest.mark.parametrize("config", ["rl/grpo.toml", "sft/sft.toml"])
-def test_the_example_configs_are_valid_without_a_warning(tmp_path: Path, config: str) -> None:
-    ran = Workspace(tmp_path).run("train", "--config", str(EXAMPLES / config), "--dry-run", "--strict")
+@pytest.mark.parametrize(
+    ("config", "backend"),
+    [("rl/grpo.toml", []), ("sft/sft.toml", [])]
+    + [(config, ["--backend", "local"]) for config in ("rl/brackets.toml", "sft/tiny.toml")],
+)
+def test_the_example_configs_are_valid_without_a_warning(tmp_path: Path, config: str, backend: list[str]) -> None:
+    ran = Workspace(tmp_path).run("train", "--config", str(EXAMPLES / config), "--dry-run", "--strict", *backend)
 
     assert ran.code == 0, ran.err
     assert "warning" not in ran.err.lower()
+
+
+# ---- its command line ----
+
+
+def start(*options: str, key: str = ENV_KEY) -> subprocess.CompletedProcess[str]:
+    """The app, started with options that it cannot start with."""
+    return subprocess.run(
+        [sys.executable, str(EXAMPLES / "rl" / "task_app.py"), *options],
+        env={"ENVIRONMENT_API_KEY": key},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_an_env_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "latin.env").write_bytes(b"NAME=\xe9\n")
+    for name, why in (("none.env", "No such file or directory"), ("latin.env", "no UTF-8"), (".", "Is a directory")):
+        ran = start("--env-file", str(tmp_path / name))
+
+        assert ran.returncode == 2
+        assert ran.stderr.splitlines()[-1].endswith(f"{tmp_path / name} cannot be read: {why}")
+        assert "Traceback" not in ran.stderr
+
+
+def test_a_port_that_cannot_be_had_is_named_with_the_way_out() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = start("--port", str(port))
+    assert ran.returncode == 2
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use. Choose another port" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+    ran = start("--port", "70000")
+    assert ran.returncode == 2
+    assert "cannot listen on 127.0.0.1:70000" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_without_a_key_it_says_where_one_may_come_from() -> None:
+    ran = start(key=" ")
+
+    assert ran.returncode == 2
+    assert "set ENVIRONMENT_API_KEY, or name a file that holds it with --env-file" in ran.stderr
+
+
+def test_a_trainer_that_goes_away_in_mid_reply_is_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    with SAMPLE.serve("127.0.0.1", 0, (KEY,)) as app:
+        for error in (BrokenPipeError(), ConnectionResetError()):
+            try:
+                raise error
+            except OSError:
+                app.handle_error(None, ("127.0.0.1", 1))
+        assert capsys.readouterr().err == ""
+        try:
+            raise KeyError("a bug")
+        except KeyError:
+            app.handle_error(None, ("127.0.0.1", 1))
+        assert "a bug" in capsys.readouterr().err
+
+
+# ---- the task that a random model can learn ----
+
+
+@pytest.mark.parametrize(
+    ("text", "reward"),
+    [
+        ("(apple)", 1.0),
+        ("so: [x], y", 1.0),
+        ("(apple", 0.5),
+        ("()", 0.5),
+        ("(apple]", 0.5),
+        (")apple(", 0.5),
+        ("", 0.0),
+    ],
+)
+def test_brackets_are_worth_something_and_with_text_between_them_everything(text: str, reward: float) -> None:
+    assert SAMPLE.TASKS["brackets"].score(3, text, []) == reward
+
+
+def test_brackets_are_asked_for_without_a_tool() -> None:
+    def answer(text: str | None) -> Reply:
+        return {"json": {"choices": [{"message": {"role": "assistant", "content": text}}]}}
+
+    replies = [answer("(drum)"), answer(None)]
+    app = SAMPLE.serve("127.0.0.1", 0, (KEY,), SAMPLE.TASKS["brackets"])
+    thread = threading.Thread(target=app.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        with ScriptedServer({"POST /v1/chat/completions": replies}) as policy:
+            client = Client(app.server_port)
+            rewards = []
+            for run_id in ("run_1", "run_2"):
+                _, reply = client.rollout(request(policy, run_id=run_id))
+                rewards.append(reply["metrics"]["mean_return"])
+            bodies = [json.loads(seen.body) for seen in policy.seen("POST /v1/chat/completions")]
+    finally:
+        app.shutdown()
+        thread.join()
+        app.server_close()
+
+    assert rewards == [1.0, 0.0]
+    assert bodies[0]["messages"] == [{"role": "user", "content": "drum, in brackets"}]
+    assert "tools" not in bodies[0]
