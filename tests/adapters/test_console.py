@@ -48,6 +48,7 @@ from synth_train.domain.model.moments import (
     UploadProgress,
 )
 from synth_train.domain.model.places import Place, Problem, Severity
+from synth_train.domain.model.submission import Stage
 
 JOB = JobId("job_abc123")
 MB = 1_000_000
@@ -215,7 +216,9 @@ def test_warnings_notes_and_waiting_go_to_stderr(streams: Streams) -> None:
             ProblemFound(problem=problem),
             Noted(text="mind this", warning=True),
             Noted(text="know this"),
-            Retrying(what="create the job", error="503 from https://h", wait=1.25),
+            Retrying(what="create the job", error="503 from https://h", wait=1.25, attempt=2, attempts=5),
+            Retrying(what="create the job", error="503 from https://h", wait=3.0, attempt=3, attempts=5),
+            Retrying(what="create the job", error="503 from https://h", wait=0.004, attempt=4, attempts=5),
             FileWaiting(file_id=FileId("file_1"), word="processing"),
         ],
         streams,
@@ -226,18 +229,40 @@ def test_warnings_notes_and_waiting_go_to_stderr(streams: Streams) -> None:
         "warning: a.toml:3: job.modle: is not a key\n"
         "warning: mind this\n"
         "note: know this\n"
-        "warning: create the job: 503 from https://h; trying again in 1.25 s\n"
+        "warning: could not create the job: 503 from https://h; trying again in 1.2 s (attempt 2 of 5)\n"
+        "warning: could not create the job: 503 from https://h; trying again in 3 s (attempt 3 of 5)\n"
+        "warning: could not create the job: 503 from https://h; trying again at once (attempt 4 of 5)\n"
         "note: file file_1 is 'processing'; waiting until it is ready\n"
     )
 
 
-def test_a_resumed_submission_says_when_it_began_and_under_which_key(streams: Streams) -> None:
-    told([Resumed(stage="creating", opened_at=1_700_000_000.0, key=IdempotencyKey("k-1"), job_id=None)], streams)
+@pytest.mark.parametrize(
+    ("stage", "where"),
+    [
+        (Stage.INTENT, "before it had asked for the job"),
+        (Stage.UPLOADED, "after the upload"),
+        (Stage.CREATING, "while it asked for the job"),
+    ],
+)
+def test_a_resumed_submission_says_when_it_began_where_it_stopped_and_under_which_key(
+    streams: Streams, stage: Stage, where: str
+) -> None:
+    told([Resumed(stage=stage.value, opened_at=1_700_000_000.0, key=IdempotencyKey("k-1"), job_id=None)], streams)
 
     assert re.fullmatch(
-        r"note: an earlier run, begun 2023-11-1[45] \d\d:\d\d:20\S*, stopped at the step 'creating'; "
-        r"it is taken up there \(Idempotency-Key k-1\)\n",
+        rf"note: an earlier run, begun 2023-11-1[45] \d\d:\d\d:20\S*, stopped {where}; "
+        r"this run goes on from there \(Idempotency-Key k-1\)\n",
         streams.err,
+    )
+
+
+@pytest.mark.parametrize(("word", "seen"), [("running", ", last seen 'running'"), ("", "")])
+def test_a_key_that_has_its_job_already_is_told_with_that_job(streams: Streams, word: str, seen: str) -> None:
+    told([Resumed(stage="handed over", opened_at=1.7e9, key=IdempotencyKey("k-1"), job_id=JOB, word=word)], streams)
+
+    assert streams.out == "Job job_abc123 exists already\n"
+    assert re.fullmatch(
+        rf"note: the key k-1 was used for this request before, 2023-11-1[45] \S*: its job is {JOB}{seen}\n", streams.err
     )
 
 

@@ -121,6 +121,39 @@ def test_several_configs_take_turns_and_each_has_a_line_at_the_end(synth_ai: Com
         "Config 2 of 2: rl.toml",
     ]
     assert ran.out.splitlines()[-2:] == [f"sft.toml: job {first.id} created", f"rl.toml: job {second.id} created"]
+    watch = f"synth-ai jobs watch {first.id} {second.id} --backend https://api.usesynth.ai"
+    assert ran.err.splitlines()[-1] == f"Watch them with: {watch}"
+
+
+def test_a_job_that_is_not_followed_is_named_at_the_end_with_the_command_that_does(synth_ai: CommandLine) -> None:
+    ran = synth_ai("train", "--config", "sft.toml", "--no-poll")
+
+    (job,) = synth_ai.rehearsal.backend.jobs
+    assert ran.code == 0
+    assert ran.err.splitlines()[-2:] == [
+        f"Job {job.id}: created",
+        f"Watch it with: synth-ai jobs watch {job.id} --type sft --backend https://api.usesynth.ai",
+    ]
+
+
+def test_a_job_that_failed_has_its_reason_in_the_document(synth_ai: CommandLine) -> None:
+    synth_ai.rehearsal.backend.world.trainer.failure = "out of memory"
+    failed = synth_ai("train", "--config", "sft.toml", "--output", "json").document["results"][0]
+    synth_ai.rehearsal.backend.world.trainer.failure = ""
+    well = synth_ai("train", "--config", "sft.toml", "--output", "json").document["results"][0]
+
+    assert (failed["status"], failed["reason"]) == ("failed", "out of memory")
+    assert (well["status"], well["reason"]) == ("succeeded", None)
+
+
+def test_a_key_used_twice_is_said_to_have_its_job(synth_ai: CommandLine) -> None:
+    synth_ai("train", "--config", "sft.toml", "--idempotency", "K")
+    ran = synth_ai("train", "--config", "sft.toml", "--idempotency", "K")
+
+    (job,) = synth_ai.rehearsal.backend.jobs
+    assert ran.code == 0
+    assert f"its job is {job.id}, last seen 'succeeded'\n" in ran.err
+    assert f"Job {job.id} exists already\n" in ran.out
 
 
 def test_a_broken_config_is_told_once_and_the_ones_after_it_are_not_begun(synth_ai: CommandLine) -> None:
@@ -239,7 +272,7 @@ def test_an_interrupted_run_says_what_became_of_the_job(synth_ai: CommandLine) -
     (job,) = synth_ai.rehearsal.backend.jobs
     assert ran.code == 130
     assert ran.err.splitlines()[-2:] == [
-        f"error: interrupted: job {job.id} is still running",
+        f"error: interrupted: job {job.id} goes on",
         f"  Watch it again with: synth-ai jobs watch {job.id} --type rl --backend https://api.usesynth.ai",
     ]
 
@@ -262,7 +295,7 @@ def test_a_bug_is_called_one(synth_ai: CommandLine) -> None:
     (job,) = synth_ai.rehearsal.backend.jobs
     assert ran.code == 1
     assert ran.err.splitlines()[-2:] == [
-        f"error: a bug in synth-ai: ZeroDivisionError: division by zero; job {job.id} is still running",
+        f"error: a bug in synth-ai: ZeroDivisionError: division by zero; job {job.id} goes on",
         "  Please report it, with what the same command says under -v.",
     ]
 

@@ -21,6 +21,7 @@ from synth_train.domain.model.moments import (
     PollingBegun,
     Resumed,
     SeveralWatched,
+    StatusSeen,
     UploadBegun,
     WatchFailed,
 )
@@ -35,6 +36,8 @@ UPLOADING = UploadBegun(path=Path("train.jsonl"), purpose="training set", size=1
 CREATING = Creating(url="https://h/api/learning/jobs", body=b"{}", key=KEY)
 SFT_CREATED = Created(job_id=JOB, kind=Kind.SFT, status=201, reply="{}")
 RL_CREATED = Created(job_id=JOB, kind=Kind.RL, status=201, reply="{}")
+RUNNING = StatusSeen(job_id=JOB, elapsed=5, word="running", phase=Phase.LIVE)
+QUEUED = StatusSeen(job_id=JOB, elapsed=0, word="queued", phase=Phase.LIVE)
 POLLING = PollingBegun(job_id=JOB, interval=5, timeout=3600)
 ENDED = JobEnded(job_id=JOB, word="failed", phase=Phase.FAILED, reason="", fine_tuned_model=None)
 
@@ -84,19 +87,26 @@ def test_a_job_that_was_created_and_not_started_is_gone_on_with(moments: tuple[M
 def test_an_rl_job_is_started_by_its_creation() -> None:
     what, hint = last_words(CHOSEN, CREATING, RL_CREATED)
 
-    assert what == "job job_1 is still running"
+    assert what == "job job_1 goes on"
     assert hint == "Watch it again with: synth-ai jobs watch job_1 --type rl --backend https://h"
 
 
 def test_a_watched_job_can_be_watched_again_with_the_same_keys_at_the_same_place() -> None:
     used = EnvFilesUsed(paths=(Path("/work/my keys.env"),))
-    what, hint = last_words(used, CHOSEN, ApiRootFound(base="https://h/api"), CREATING, SFT_CREATED, POLLING)
+    what, hint = last_words(used, CHOSEN, ApiRootFound(base="https://h/api"), CREATING, SFT_CREATED, POLLING, RUNNING)
 
     assert what == "job job_1 is still running"
     assert hint == (
         "Watch it again with: synth-ai jobs watch job_1 --type sft --backend https://h/api "
         "--env-file '/work/my keys.env'"
     )
+
+
+def test_a_status_that_may_mean_anything_is_not_said_to_last() -> None:
+    strange = StatusSeen(job_id=JOB, elapsed=5, word="zombie", phase=Phase.UNKNOWN)
+    what, _ = last_words(CHOSEN, CREATING, RL_CREATED, POLLING, RUNNING, strange)
+
+    assert what == "job job_1 goes on"
 
 
 def test_a_job_that_has_ended_needs_nothing_more() -> None:
@@ -111,20 +121,21 @@ def test_of_several_configs_the_one_whose_turn_it_was_counts() -> None:
 
 def test_a_watch_that_creates_nothing_speaks_of_its_job_only() -> None:
     assert last_words(CHOSEN, creates=False) == ("", "")
-    assert last_words(CHOSEN, POLLING, creates=False) == (
-        "job job_1 is still running",
+    assert last_words(CHOSEN, POLLING, QUEUED, creates=False) == (
+        "job job_1 is still queued",
         "Watch it again with: synth-ai jobs watch job_1 --backend https://h",
     )
 
 
 def test_of_several_watched_jobs_those_count_that_are_not_over() -> None:
     together = SeveralWatched(job_ids=(JobId("job_0"), JOB, JobId("job_2")), interval=5, timeout=3600)
-    assert last_words(CHOSEN, together, ENDED, creates=False) == (
-        "jobs job_0, job_2 are still running",
+    running = StatusSeen(job_id=JobId("job_2"), elapsed=5, word="running", phase=Phase.LIVE)
+    assert last_words(CHOSEN, together, running, ENDED, creates=False) == (
+        "jobs job_0 goes on, job_2 is still running",
         "Watch them again with: synth-ai jobs watch job_0 job_2 --backend https://h",
     )
     lost = WatchFailed(job_id=JobId("job_0"), error=GaveUpWaiting("gave up"))
-    assert last_words(CHOSEN, together, ENDED, lost, creates=False) == (
+    assert last_words(CHOSEN, together, running, ENDED, lost, creates=False) == (
         "job job_2 is still running",
         "Watch it again with: synth-ai jobs watch job_2 --backend https://h",
     )
@@ -139,7 +150,7 @@ def test_a_job_that_could_not_be_told_of_is_remembered_all_the_same() -> None:
     with pytest.raises(BrokenPipeError):
         standing.tell(RL_CREATED)
 
-    assert standing.last_words()[0] == "job job_1 is still running"
+    assert standing.last_words()[0] == "job job_1 goes on"
 
 
 def test_every_moment_is_handed_on() -> None:

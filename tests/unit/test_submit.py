@@ -185,8 +185,22 @@ def test_each_run_draws_a_key_of_its_own_with_at_least_122_bits(world: World) ->
 def test_a_second_run_names_the_job_of_the_first_that_nobody_saw_end(world: World) -> None:
     first = world.submit(rl_job())
     world.submit(rl_job())
-    assert any(str(first) in note.text and note.warning for note in world.progress.of(Noted))
+    (note,) = world.progress.of(Noted)
+    assert note.warning
+    assert note.text == (
+        f"job {first} of the same request was not watched; this run makes another one. "
+        f"To watch that one: synth-ai jobs watch {first} --type rl --backend https://backend.test"
+    )
     assert len(world.backend.jobs) == 2
+
+
+def test_the_job_of_an_earlier_run_is_named_before_another_is_asked_for(world: World) -> None:
+    world.submit(sft_job())
+    world.progress.moments.clear()
+    world.submit(sft_job(), env_files=(Path("/work/.env"),))
+    told = [type(moment) for moment in world.progress.moments]
+    assert told.index(Noted) < told.index(UploadBegun) < told.index(Creating)
+    assert world.progress.of(Noted)[0].text.endswith("--backend https://backend.test --env-file /work/.env")
 
 
 def test_a_job_last_seen_running_is_named_and_one_that_has_ended_is_not(world: World) -> None:
@@ -406,6 +420,21 @@ def test_three_runs_under_one_key_of_the_users_are_one_job(world: World, job: Pr
     assert len(world.backend.called("upload")) == len(world.backend.files)
 
 
+def test_a_conflict_under_a_key_of_our_own_says_how_to_begin_afresh(world: World) -> None:
+    world.backend.fail_next("create", BackendRefused("HTTP 409", status=409))
+    with pytest.raises(BackendRefused, match="409") as caught:
+        world.submit(rl_job())
+    assert "--new begins afresh" in caught.value.hint
+    assert world.stages == [Stage.CREATING]
+
+
+def test_each_try_is_told_with_its_number_and_how_many_there_are(world: World) -> None:
+    world.backend.fail_next("create", BackendBusy("HTTP 503", status=503), times=3)
+    world.submit(rl_job())
+    told = [(moment.what, moment.error, moment.attempt, moment.attempts) for moment in world.progress.of(Retrying)]
+    assert told == [("create the job", "HTTP 503", attempt, 5) for attempt in (2, 3, 4)]
+
+
 def test_a_users_key_of_a_refused_request_can_be_used_again(world: World) -> None:
     world.backend.fail_next("create", BackendRefused("HTTP 402", status=402))
     with pytest.raises(BackendRefused):
@@ -419,6 +448,7 @@ def test_a_users_key_that_belongs_to_another_request_is_warned_of_and_refused_by
     with pytest.raises(BackendRefused) as caught:
         world.submit(sft_job(table={"other": 1}, training=Part(TRAIN, 0, 9)), key=IdempotencyKey("K"))
     assert caught.value.status == 409
+    assert caught.value.hint.startswith("If K stands for another request on this backend: give another --idempotency")
     assert any("used before for another request (sft.toml)" in note.text for note in world.progress.of(Noted))
     assert len(world.backend.jobs) == 1
 

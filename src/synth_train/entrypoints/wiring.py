@@ -209,19 +209,19 @@ class App(Struct, frozen=True):
         )
         return inspect(task_url, found, tell=tell, section=section, rollout_time=rollout_time)
 
-    def watch(self, found: FoundJob, *, interval: float, timeout: float) -> JobState:
+    def watch(self, found: FoundJob, *, interval: float, timeout: float, env_files: tuple[Path, ...] = ()) -> JobState:
         """Follow a job to its end; see `WatchJob`."""
-        watch = self._watching(found.backend)
+        watch = self._watching(found.backend, env_files)
         return watch(found.kind, found.state.job_id, interval=interval, timeout=timeout)
 
     def watch_several(
-        self, found: Sequence[FoundJob], *, interval: float, timeout: float
+        self, found: Sequence[FoundJob], *, interval: float, timeout: float, env_files: tuple[Path, ...] = ()
     ) -> tuple[JobState | TrainingError, ...]:
         """Follow jobs of one backend to their ends; see `WatchJob.several`."""
         jobs = [(one.kind, one.state.job_id) for one in found]
-        return self._watching(found[0].backend).several(jobs, interval=interval, timeout=timeout)
+        return self._watching(found[0].backend, env_files).several(jobs, interval=interval, timeout=timeout)
 
-    def _watching(self, backend: Backend) -> WatchJob:
+    def _watching(self, backend: Backend, env_files: tuple[Path, ...]) -> WatchJob:
         from synth_train.domain.usecases.watch import WatchJob
 
         return WatchJob(
@@ -231,6 +231,7 @@ class App(Struct, frozen=True):
             patience=self.train.patience,
             clock=self.train.clock,
             progress=self.train.progress,
+            env_files=env_files,
         )
 
     def _reaching(self, usecase: type[R]) -> R:

@@ -69,6 +69,8 @@ class Track:
             return
         self._reach(moment.step, moment.created_at)
         for name, value in moment.values.items():
+            if not isfinite(value):
+                continue  # no chart has a place for it
             steps, values = self.series.setdefault(name, ([], []))
             steps.append(moment.step)
             values.append(value)

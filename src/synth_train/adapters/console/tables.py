@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import isfinite
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 
@@ -15,12 +16,18 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def sparkline(values: Sequence[float], *, width: int) -> str:
-    """Finite values as at most `width` blocks, from the lowest to the highest; each block is a mean of its stretch."""
+    """Values as at most `width` blocks, from the lowest to the highest: each block is a mean of its stretch, and a gap
+    where that has no number."""
     count = min(width, len(values))
     edges = [len(values) * at // count for at in range(count + 1)] if count else []
-    means = [sum(values[begin:end]) / (end - begin) for begin, end in pairwise(edges)]
-    if not means:
-        return ""
-    low, high = min(means), max(means)
+    means = [_mean([value for value in values[begin:end] if isfinite(value)]) for begin, end in pairwise(edges)]
+    numbers = [mean for mean in means if mean is not None]
+    low, high = min(numbers, default=0.0), max(numbers, default=0.0)
     span = high - low
-    return "".join(BLOCKS[round((len(BLOCKS) - 1) * (mean - low) / span) if span else 0] for mean in means)
+    return "".join(
+        " " if mean is None else BLOCKS[round((len(BLOCKS) - 1) * (mean - low) / span) if span else 0] for mean in means
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

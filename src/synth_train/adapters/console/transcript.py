@@ -40,6 +40,7 @@ from synth_train.domain.model.moments import (
     UploadBegun,
     UploadProgress,
 )
+from synth_train.domain.model.submission import Stage
 from synth_train.ports.progress import ProgressPort
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Transcript(ProgressPort):
             case Resumed():
                 self._note(_resumed(moment))
             case Retrying():
-                self._warn(f"{moment.what}: {moment.error}; trying again in {seconds(moment.wait)} s")
+                self._warn(f"could not {moment.what}: {moment.error}; {_again(moment)}")
             case FileWaiting():
                 self._note(f"file {moment.file_id} is {moment.word!r}; waiting until it is ready")
             case PollFailed():
@@ -189,5 +190,21 @@ def dataset_line(report: DatasetReport) -> str:
 
 def _resumed(moment: Resumed) -> str:
     when = datetime.fromtimestamp(moment.opened_at).astimezone().isoformat(sep=" ", timespec="seconds")
+    if moment.stage == Stage.HANDED_OVER.value:
+        seen = f", last seen {moment.word!r}" if moment.word else ""
+        return f"the key {moment.key} was used for this request before, {when}: its job is {moment.job_id}{seen}"
     job = f"its job is {moment.job_id}" if moment.job_id else f"Idempotency-Key {moment.key}"
-    return f"an earlier run, begun {when}, stopped at the step '{moment.stage}'; it is taken up there ({job})"
+    return f"an earlier run, begun {when}, stopped {_STOPPED[moment.stage]}; this run goes on from there ({job})"
+
+
+_STOPPED = {
+    Stage.INTENT.value: "before it had asked for the job",
+    Stage.UPLOADED.value: "after the upload",
+    Stage.CREATING.value: "while it asked for the job",
+    Stage.CREATED.value: "after the job was created",
+}
+
+
+def _again(moment: Retrying) -> str:
+    wait = f"in {seconds(round(moment.wait, 1))} s" if moment.wait >= 0.05 else "at once"
+    return f"trying again {wait} (attempt {moment.attempt} of {moment.attempts})"

@@ -29,6 +29,7 @@ class Point(Struct, frozen=True, kw_only=True):
     step: int
     """From 1; all metrics of a job share one axis."""
     value: float
+    """nan where the training made no number; infinite only without a wire, which has no word for it."""
     created_at: float
     """Seconds since 1970."""
     phase: str | None = None

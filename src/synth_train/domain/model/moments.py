@@ -151,6 +151,8 @@ class Resumed(Moment, frozen=True):
     opened_at: float
     key: IdempotencyKey
     job_id: JobId | None
+    word: str = ""
+    """Status of the job when it was last seen; empty when it never was."""
 
 
 class Retrying(Moment, frozen=True):
@@ -159,6 +161,10 @@ class Retrying(Moment, frozen=True):
     what: str
     error: str
     wait: float
+    attempt: int
+    """Of the try that is to come; the first one, which failed, was number 1."""
+    attempts: int
+    """How many there are at most."""
 
 
 class PollingBegun(Moment, frozen=True):

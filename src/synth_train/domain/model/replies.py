@@ -193,7 +193,7 @@ def events_in(body: object) -> list[Event]:
 
 def points_in(body: object) -> list[Point]:
     """A list of metric points, by step and name, each once (wire-contract §4.3). What is no point (no name, no step, no
-    finite number) is left out.
+    finite number) is left out; null is what JSON has for a number that is none, and stays one.
 
     Raises:
         UnexpectedReply: there is no list.
@@ -271,6 +271,8 @@ def _event_in(row: Mapping[object, object]) -> Event | None:
 
 def _point_in(row: Mapping[object, object]) -> Point | None:
     name, step, value, phase = row.get("name"), _whole(row.get("step")), _finite(row.get("value")), row.get("phase")
+    if row.get("value", "") is None:
+        value = math.nan
     if not isinstance(name, str) or not name or step is None or value is None:
         return None
     return Point(

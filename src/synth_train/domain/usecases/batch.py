@@ -48,6 +48,8 @@ class ConfigResult(Struct, frozen=True, kw_only=True):
     """Status last seen."""
     phase: Phase | None = None
     """None when the job was not watched to its end."""
+    reason: str = ""
+    """Why it ended so, when the backend says."""
     fine_tuned_model: str | None = None
     payload: bytes | None = None
     """Dry run: the body that would be sent."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
 from synth_train.domain.model.errors import GaveUpWaiting, TrainingError
 from synth_train.domain.model.jobs import Features, JobId, Kind
-from synth_train.domain.model.moments import ApiRootFound, Noted, ProblemFound, Retrying
+from synth_train.domain.model.moments import ApiRootFound, Noted, ProblemFound
 from synth_train.domain.model.plan import Plan, TaskUrl
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.settings import ENVIRONMENT_KEY, Variables
@@ -20,6 +21,7 @@ from synth_train.domain.usecases.check_rows import check_rows
 from synth_train.domain.usecases.check_task_app import CheckTaskApp
 from synth_train.domain.usecases.keys import ResolveKeys
 from synth_train.domain.usecases.mint import MintEnvironmentKey, PatientVault, publish_environment_key
+from synth_train.domain.usecases.retries import telling
 from synth_train.domain.usecases.submit import READY_INTERVAL, PreparedJob, SubmitJob, SubmitOptions, may_pass
 from synth_train.domain.usecases.watch import WatchJob
 from synth_train.ports.backend import Backend
@@ -86,6 +88,7 @@ class CarryOut:
             fresh=self._request.fresh,
             file_timeout=self._request.poll_timeout,
             file_interval=min(READY_INTERVAL, self._request.poll_interval),
+            env_files=self._env_files,
         )
         result = ConfigResult(config=turn.config, kind=plan.kind, job_id=submit(job, options))
         return self._watched(result) if self._request.poll else result
@@ -98,6 +101,7 @@ class CarryOut:
             patience=self._ports.patience,
             clock=self._ports.clock,
             progress=self._ports.progress,
+            env_files=self._env_files,
         )
         try:
             state = watch(
@@ -108,18 +112,27 @@ class CarryOut:
             )
         except TrainingError as error:
             return replace(result, word=error.word if isinstance(error, GaveUpWaiting) else "", error=error)
-        return replace(result, word=state.word, phase=state.phase, fine_tuned_model=state.fine_tuned_model)
+        return replace(
+            result,
+            word=state.word,
+            phase=state.phase,
+            reason=state.reason,
+            fine_tuned_model=state.fine_tuned_model,
+        )
+
+    @property
+    def _env_files(self) -> tuple[Path, ...]:
+        return tuple(file.path for file in self._variables.files)
 
     @cached_property
     def _features(self) -> Features:
         before = self._backend.base
+        policy = RetryPolicy()
         features = self._ports.patience.retrying(
             self._backend.features,
-            policy=RetryPolicy(),
+            policy=policy,
             again=may_pass,
-            waiting=lambda error, wait: self._ports.progress.tell(
-                Retrying(what="reach the backend", error=str(error), wait=wait)
-            ),
+            waiting=telling(self._ports.progress, "reach the backend", policy),
         )
         if features.base != before:
             self._ports.progress.tell(ApiRootFound(base=features.base))

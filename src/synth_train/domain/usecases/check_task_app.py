@@ -10,10 +10,11 @@ from msgspec import Struct, field
 from synth_train.domain.model.addresses import address
 from synth_train.domain.model.errors import NotOffered, TaskAppUnhealthy
 from synth_train.domain.model.jobs import Verification
-from synth_train.domain.model.moments import Noted, Retrying, TaskAppHealthy, TaskAppVerified
+from synth_train.domain.model.moments import Noted, TaskAppHealthy, TaskAppVerified
 from synth_train.domain.model.secret import redact
 from synth_train.domain.model.showing import plain
 from synth_train.domain.model.task_app import Fault, Probe, TaskAppKeys, health_fault, task_info_fault
+from synth_train.domain.usecases.retries import telling
 from synth_train.domain.usecases.submit import may_pass
 from synth_train.ports.backend import Backend
 from synth_train.ports.clock import ClockPort
@@ -73,12 +74,13 @@ class CheckTaskApp(Struct, frozen=True, kw_only=True):
 
     def _verified(self, task_url: str) -> Verification | None:
         """What the backend has found; None when it does not look."""
+        policy = RetryPolicy()
         try:
             return self.patience.retrying(
                 lambda: self.backend.verify_task_app(task_url),
-                policy=RetryPolicy(),
+                policy=policy,
                 again=may_pass,
-                waiting=self._waiting("let the backend verify the task app"),
+                waiting=telling(self.progress, "let the backend verify the task app", policy),
             )
         except NotOffered:
             far = _out_of_reach(task_url, self.backend.base)
@@ -119,6 +121,8 @@ class CheckTaskApp(Struct, frozen=True, kw_only=True):
         return health.status == 200 and not (isinstance(health.body, dict) and health.body.get("authorized") is False)
 
     def _asked(self, ask: _Ask, fault_of: _FaultOf, task_url: str, keys: TaskAppKeys, deadline: float) -> Probe:
+        policy = RetryPolicy(attempts=ATTEMPTS, total=deadline - self.clock.monotonic())
+
         def once() -> Probe:
             left = deadline - self.clock.monotonic()
             probe = ask(task_url, keys, within=max(_SHORTEST_PROBE, min(PROBE_TIME, left)))
@@ -130,9 +134,9 @@ class CheckTaskApp(Struct, frozen=True, kw_only=True):
         try:
             return self.patience.retrying(
                 once,
-                policy=RetryPolicy(attempts=ATTEMPTS, total=deadline - self.clock.monotonic()),
+                policy=policy,
                 again=lambda error: isinstance(error, _Faulty) and error.fault.passing,
-                waiting=self._waiting("look at the task app"),
+                waiting=telling(self.progress, "look at the task app", policy),
             )
         except _Faulty as error:
             what, remedy = f"task app not healthy: {error.fault.what}", error.fault.remedy
@@ -151,9 +155,6 @@ class CheckTaskApp(Struct, frozen=True, kw_only=True):
                     "key, and unset ENVIRONMENT_API_KEY_ALIASES."
                 )
         return ""
-
-    def _waiting(self, what: str) -> Callable[[Exception, float], None]:
-        return lambda error, wait: self.progress.tell(Retrying(what=what, error=str(error), wait=wait))
 
 
 class _Ask(Protocol):

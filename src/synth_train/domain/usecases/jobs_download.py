@@ -94,9 +94,7 @@ class DownloadModel(Patient, frozen=True, kw_only=True):
                 return
 
 
-_AGAIN = (
-    "Nothing of it was kept. Run the same command again; if that does not help, the model on the backend is damaged."
-)
+_AGAIN = "Nothing of it was kept. Run the same command again. If that does not help, the backend's copy is damaged."
 
 
 def _fits(file: ResultFile, part: Part) -> bool:

@@ -8,11 +8,12 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from synth_train.domain.model.errors import CredentialsError, NotOffered, TrainingError
-from synth_train.domain.model.moments import KeyMinted, Noted, Retrying
+from synth_train.domain.model.moments import KeyMinted, Noted
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.settings import ENVIRONMENT_KEY, Variables
 from synth_train.domain.model.task_app import TaskAppKeys
 from synth_train.domain.usecases.keys import ResolveKeys
+from synth_train.domain.usecases.retries import telling
 from synth_train.domain.usecases.submit import may_pass
 from synth_train.ports.backend import EnvKeyVault
 from synth_train.ports.entropy import EntropyPort
@@ -41,11 +42,9 @@ class PatientVault(EnvKeyVault):
         self._patiently("upload the environment key", lambda: self._vault.store_environment_key(sealed))
 
     def _patiently(self, what: str, call: Callable[[], T]) -> T:
+        policy = RetryPolicy()
         return self._patience.retrying(
-            call,
-            policy=RetryPolicy(),
-            again=may_pass,
-            waiting=lambda error, wait: self._progress.tell(Retrying(what=what, error=str(error), wait=wait)),
+            call, policy=policy, again=may_pass, waiting=telling(self._progress, what, policy)
         )
 
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from synth_train.domain.model.errors import NotOffered
-from synth_train.domain.model.moments import Retrying
+from synth_train.domain.usecases.retries import telling
 from synth_train.domain.usecases.submit import may_pass
 from synth_train.ports.patience import PatiencePort, RetryPolicy
 from synth_train.ports.progress import ProgressPort
@@ -31,12 +31,10 @@ class Patient(Struct, frozen=True, kw_only=True):
         Raises:
             NotOffered: the backend has no route for it, said in these words.
         """
+        policy = RetryPolicy()
         try:
             return self.patience.retrying(
-                call,
-                policy=RetryPolicy(),
-                again=may_pass,
-                waiting=lambda error, wait: self.progress.tell(Retrying(what=what, error=str(error), wait=wait)),
+                call, policy=policy, again=may_pass, waiting=telling(self.progress, what, policy)
             )
         except NotOffered as error:
             raise NotOffered(

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TypeVar, cast
 
 from msgspec import Struct, field
 from msgspec.json import encode
 from msgspec.structs import replace
 
+from synth_train.domain.model.commands import watching
 from synth_train.domain.model.dataset import Part
 from synth_train.domain.model.errors import (
     BackendBusy,
@@ -50,13 +52,13 @@ from synth_train.domain.model.moments import (
     FileWaiting,
     Noted,
     Resumed,
-    Retrying,
     UploadBegun,
     UploadProgress,
 )
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.specs import JobRequest, RlRequest
 from synth_train.domain.model.submission import Stage, Submission
+from synth_train.domain.usecases.retries import telling
 from synth_train.ports.backend import BackendPort, Upload
 from synth_train.ports.clock import ClockPort
 from synth_train.ports.datasets import DatasetPort
@@ -107,6 +109,8 @@ class SubmitOptions(Struct, frozen=True, kw_only=True):
     file_timeout: float = 3600.0
     """Seconds to wait for all files to be ready."""
     file_interval: float = READY_INTERVAL
+    env_files: tuple[Path, ...] = ()
+    """Those that the keys come from, for showing."""
 
 
 class SubmitJob(Struct, frozen=True, kw_only=True):
@@ -167,7 +171,7 @@ class SubmitJob(Struct, frozen=True, kw_only=True):
             opened_at=now,
             updated_at=now,
         )
-        self._name_the_running_one(fingerprint)
+        self._name_the_running_one(fingerprint, options)
         self.journal.open(submission)
         return submission
 
@@ -203,14 +207,20 @@ class SubmitJob(Struct, frozen=True, kw_only=True):
                 opened_at=earlier.opened_at,
                 key=earlier.key,
                 job_id=earlier.job_id,
+                word=earlier.last_word,
             )
         )
 
-    def _name_the_running_one(self, fingerprint: str) -> None:
+    def _name_the_running_one(self, fingerprint: str, options: SubmitOptions) -> None:
         before = self.journal.latest_handed_over(fingerprint)
         if before is not None and (not before.last_word or phase_of(before.last_word) is Phase.LIVE):
             seen = f"was last seen {before.last_word!r}" if before.last_word else "was not watched"
-            self._note(f"job {before.job_id} of the same request {seen}; this run makes another one", warning=True)
+            job_id = cast("JobId", before.job_id)
+            watch = watching(job_id, base=before.backend, kind=before.kind, env_files=options.env_files)
+            self._note(
+                f"job {job_id} of the same request {seen}; this run makes another one. To watch that one: {watch}",
+                warning=True,
+            )
 
     # -- the steps
 
@@ -270,7 +280,9 @@ class SubmitJob(Struct, frozen=True, kw_only=True):
                     hint=f"Run the same command again: it asks under the same idempotency key, {submission.key}, and "
                     "gets the job if there is one. --new would begin afresh.",
                 ) from error
-            if isinstance(error, BackendRefused) and error.status != 409:
+            if isinstance(error, BackendRefused):
+                if error.status == 409:
+                    raise BackendRefused(str(error), status=409, hint=_after_a_conflict(submission)) from error
                 self._advance(submission, Stage.REFUSED)
             raise
 
@@ -366,12 +378,8 @@ class SubmitJob(Struct, frozen=True, kw_only=True):
     # -- small things
 
     def _retrying(self, call: Callable[[], T], *, what: str, policy: RetryPolicy | None = None) -> T:
-        return self.patience.retrying(
-            call,
-            policy=policy or RetryPolicy(),
-            again=may_pass,
-            waiting=lambda error, wait: self.progress.tell(Retrying(what=what, error=str(error), wait=wait)),
-        )
+        policy = policy or RetryPolicy()
+        return self.patience.retrying(call, policy=policy, again=may_pass, waiting=telling(self.progress, what, policy))
 
     def _note(self, text: str, *, warning: bool = False) -> None:
         self.progress.tell(Noted(text=text, warning=warning))
@@ -384,6 +392,15 @@ def _may_have_created(error: TrainingError) -> bool:
     if isinstance(error, UnexpectedReply):
         return error.status is None or error.status < 300
     return isinstance(error, BackendBusy) and (error.status or 500) >= 500
+
+
+def _after_a_conflict(submission: Submission) -> str:
+    if submission.key_is_users:
+        return (
+            f"If {submission.key} stands for another request on this backend: give another --idempotency key, or run "
+            "the config and data that it was first used with, unchanged."
+        )
+    return "If the backend holds another request under the key of this run: --new begins afresh, under a new key."
 
 
 def _files_of(submission: Submission) -> dict[FileId, str]:

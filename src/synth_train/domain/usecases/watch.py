@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import Struct, field
 
+from synth_train.domain.model.commands import watching
 from synth_train.domain.model.errors import (
     BackendBusy,
     BackendError,
@@ -60,6 +62,8 @@ class WatchJob(Struct, frozen=True, kw_only=True):
     feed: JobFeed | None = None
     """Where the backend tells of a job; None: only its states are told."""
     progress: ProgressPort = field(default_factory=ProgressPort)
+    env_files: tuple[Path, ...] = ()
+    """Those that the keys come from, for showing."""
 
     def __call__(self, kind: Kind, job_id: JobId, *, interval: float, timeout: float) -> JobState:
         """The state in which the job ended, which may be a bad one.
@@ -199,9 +203,12 @@ class _Watch:
         return GaveUpWaiting(
             what,
             word=self._word or "",
-            hint=f"The job goes on. Watch it again with: synth-ai jobs watch {self.job_id} --type {self._kind.value} "
-            f"--backend {self._ports.backend.base}",
+            hint=f"The job goes on. Watch it again with: {self._again()}",
         )
+
+    def _again(self) -> str:
+        base, env_files = self._ports.backend.base, self._ports.env_files
+        return watching(self.job_id, base=base, kind=self._kind, env_files=env_files)
 
     def _see(self, state: JobState) -> None:
         if state.word != self._word:

@@ -19,11 +19,12 @@ def run(session: Session) -> int:
     """Follow the jobs to their ends. The exit code of several is the worst of theirs."""
     args = session.args
     found = find_all(session, args.job_ids)
-    times = {"interval": args.poll_interval, "timeout": args.poll_timeout}
+    interval, timeout, env_files = args.poll_interval, args.poll_timeout, session.progress.env_files
+    outcomes: tuple[JobState | TrainingError, ...]
     if len(found) == 1:
-        outcomes: tuple[JobState | TrainingError, ...] = (session.app.watch(found[0], **times),)
+        outcomes = (session.app.watch(found[0], interval=interval, timeout=timeout, env_files=env_files),)
     else:
-        outcomes = session.app.watch_several(found, **times)
+        outcomes = session.app.watch_several(found, interval=interval, timeout=timeout, env_files=env_files)
     code = worst(map(_code, outcomes))
     if session.as_json:
         jobs = [_described(*pair) for pair in zip(found, outcomes, strict=True)]

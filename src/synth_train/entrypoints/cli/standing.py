@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
-from synth_train.domain.model.jobs import IdempotencyKey, JobId, Kind
+from synth_train.domain.model.commands import watching
+from synth_train.domain.model.jobs import IdempotencyKey, JobId, Kind, Phase
 from synth_train.domain.model.moments import (
     ApiRootFound,
     BackendChosen,
@@ -18,6 +18,7 @@ from synth_train.domain.model.moments import (
     PollingBegun,
     Resumed,
     SeveralWatched,
+    StatusSeen,
     WatchFailed,
 )
 from synth_train.domain.model.submission import Stage
@@ -43,6 +44,7 @@ class Standing(ProgressPort):
         self._kind: Kind | None = None
         self._started = False
         self._over = False
+        self._words: dict[JobId, str] = {}
         self._together: list[JobId] = []
 
     def tell(self, moment: Moment) -> None:
@@ -65,6 +67,8 @@ class Standing(ProgressPort):
                 self._job, self._started = moment.job_id, True
             case SeveralWatched():
                 self._together = list(moment.job_ids)
+            case StatusSeen():
+                self._words[moment.job_id] = moment.word if moment.phase is Phase.LIVE else ""
             case JobEnded(job_id=job_id) | WatchFailed(job_id=job_id) if job_id in self._together:
                 self._together.remove(job_id)
             case JobEnded():
@@ -77,13 +81,14 @@ class Standing(ProgressPort):
     def last_words(self) -> tuple[str, str]:
         """What is so, and what to do about it; nothing for a command that creates no job and watches none."""
         if self._together:
-            jobs, are, them = ("job", "is", "it") if len(self._together) == 1 else ("jobs", "are", "them")
-            words = f"Watch {them} again with: {self._watch(*self._together)}"
-            return f"{jobs} {', '.join(self._together)} {are} still running", words
+            one = len(self._together) == 1
+            words = f"Watch {'it' if one else 'them'} again with: {self.watching(*self._together, kind=self._kind)}"
+            return f"{'job' if one else 'jobs'} {', '.join(map(self._still, self._together))}", words
         if self._job is not None and self._over:
             return f"job {self._job} had ended", ""
         if self._job is not None and self._started:
-            return f"job {self._job} is still running", f"Watch it again with: {self._watch(self._job)}"
+            again = self.watching(self._job, kind=self._kind)
+            return f"job {self._still(self._job)}", f"Watch it again with: {again}"
         if self._job is not None:
             return (
                 f"job {self._job} exists, but may not have been started",
@@ -99,11 +104,10 @@ class Standing(ProgressPort):
         of = f" for {self._config}" if self._config else ""
         return f"no job was created{of}", "Run the same command again to go on."
 
-    def _watch(self, *jobs: JobId) -> str:
-        words = ["synth-ai", "jobs", "watch", *jobs]
-        if self._kind is not None:
-            words += ["--type", self._kind.value]
-        words += ["--backend", self._base]
-        for path in self.env_files:
-            words += ["--env-file", str(path)]
-        return shlex.join(words)
+    def watching(self, *jobs: JobId, kind: Kind | None) -> str:
+        """The command that watches jobs of this run."""
+        return watching(*jobs, base=self._base, kind=kind, env_files=self.env_files)
+
+    def _still(self, job: JobId) -> str:
+        word = self._words.get(job)
+        return f"{job} is still {word}" if word else f"{job} goes on"

@@ -91,11 +91,21 @@ def _print_outcomes(session: Session, results: Sequence[ConfigResult]) -> None:
         for result in results:
             outcome = _outcome(result)
             write(outcome if outcome.startswith(result.config) else f"{result.config}: {outcome}")
-        return
-    for result in results:
-        if result.error is not None and result.job_id is not None:
-            # Below the error, so that the last line always has the job and its last word.
-            session.screen.err(f"Job {result.job_id}: {result.word or 'created'}")
+    else:
+        for result in results:
+            if result.job_id is not None and result.phase is None:
+                # Below the error, if there is one, so that the last lines always have the job and its last word.
+                session.screen.err(f"Job {result.job_id}: {result.word or 'created'}")
+    _tell_how_to_watch(session, [result for result in results if result.ok and result.phase is None])
+
+
+def _tell_how_to_watch(session: Session, unwatched: Sequence[ConfigResult]) -> None:
+    jobs = [result.job_id for result in unwatched if result.job_id is not None]
+    if jobs:
+        kinds = {result.kind for result in unwatched}
+        kind = kinds.pop() if len(kinds) == 1 else None
+        them = "it" if len(jobs) == 1 else "them"
+        session.screen.err(f"Watch {them} with: {session.progress.watching(*jobs, kind=kind)}")
 
 
 def _outcome(result: ConfigResult) -> str:
@@ -121,6 +131,7 @@ def _described(result: ConfigResult) -> dict[str, object]:
         "job_id": result.job_id,
         "status": result.word or None,
         "phase": result.phase and result.phase.value,
+        "reason": result.reason or None,
         "fine_tuned_model": result.fine_tuned_model,
         "payload": None if result.payload is None else msgspec.Raw(result.payload),
         "error": None if result.error is None else described(result.error),
