@@ -44,7 +44,7 @@ def test_every_option_it_names_exists(workspace: Workspace) -> None:
 def test_every_make_target_it_names_exists() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    for target in re.findall(r"^make ([a-z]+)", README + contributing, re.MULTILINE):
+    for target in re.findall(r"^make ([a-z-]+)", README + contributing, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
