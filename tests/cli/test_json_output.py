@@ -49,7 +49,7 @@ def check(ran: Ran, schema: dict[str, Any]) -> list[dict[str, Any]]:
     objects: list[dict[str, Any]] = [json.loads(line) for line in [*ran.out.splitlines(), *ran.err.splitlines()]]
     validator = Draft202012Validator(strict(schema))
     for one in objects:
-        name = one["command"] if "command" in one else _line(one.get("event"))
+        name = "stopped" if {"command", "error"} <= one.keys() else one.get("command") or _line(one.get("event"))
         only = strict(schema["$defs"][name.replace(" ", "-").replace("_", "-")])
         told = Draft202012Validator({**only, "$defs": strict(schema["$defs"])})
         assert not [f"{error.json_path}: {error.message}" for error in told.iter_errors(one)], one
@@ -77,7 +77,9 @@ def test_every_command_with_json_is_in_the_schema(schema: dict[str, Any]) -> Non
         "task-app-check",
     }
     commands |= set(COMMANDS) - {"config", "data", "jobs", "task-app", "serve", "completion"}
-    assert commands == {name for name, one in schema["$defs"].items() if "command" in one.get("properties", {})}
+    assert commands == {
+        name for name, one in schema["$defs"].items() if "const" in one.get("properties", {}).get("command", {})
+    }
 
 
 @pytest.mark.parametrize(
@@ -106,6 +108,31 @@ def test_a_command_writes_what_its_schema_says(
     objects = check(ran, schema)
     assert objects
     assert {one["exit_code"] for one in objects if "command" in one} <= {ran.code}
+
+
+@pytest.mark.parametrize(
+    ("argv", "command", "code"),
+    [
+        (("trian",), None, 2),
+        (("train", "--xyzzy"), None, 2),
+        (("train", "--config", "sft.toml", "--env-file", "nowhere.env"), "train", 2),
+        (("config", "check"), None, 2),
+        (("data", "check"), None, 2),
+        (("jobs", "list", "--backend", "nowhere"), "jobs list", 2),
+        *((("jobs", action, "job_none"), f"jobs {action}", 6) for action in JOB_ACTIONS),
+        (("task-app", "check", "nowhere"), "task-app check", 2),
+        (("doctor", "--xyzzy"), None, 2),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_an_error_that_ends_a_command_stands_in_the_one_document_and_on_stderr(
+    synth_ai: CommandLine, schema: dict[str, Any], argv: tuple[str, ...], command: str | None, code: int
+) -> None:
+    ran = synth_ai(*argv, "--output", "json")
+    document, told = check(ran, schema)
+
+    assert (ran.code, document["exit_code"], document["command"]) == (code, code, command)
+    assert document["error"] == told["error"]
 
 
 @pytest.mark.parametrize("failure", ["", "out of memory"])

@@ -15,7 +15,12 @@ from synth_train.adapters.console.words import printable
 
 
 class OutputClosed(Exception):
-    """Neither stdout nor stderr can be written to: nobody would learn of what we do."""
+    """What was to be shown can be shown nowhere. `trouble` says why if it is not that nobody reads any more: a full
+    disk, for one."""
+
+    def __init__(self, trouble: str = "") -> None:
+        super().__init__(trouble)
+        self.trouble = trouble
 
 
 class Overlay(Protocol):
@@ -74,7 +79,7 @@ class Screen:
         with self._lock:
             self._clear()
             if not self._out.write(text) and not self._err.write(text):
-                raise OutputClosed
+                raise OutputClosed(self._out.trouble)
 
     def err(self, line: str, *, label: str = "", style: str = "") -> None:
         """One line of anything else, after a label such as `error:`; `style` is the label's SGR number on a terminal.
@@ -94,12 +99,12 @@ class Screen:
         """The result itself, byte for byte, on stdout and nowhere else.
 
         Raises:
-            OutputClosed: stdout is closed.
+            OutputClosed: stdout is closed, or cannot be written to.
         """
         with self._lock:
             self._clear()
             if not self._out.write_bytes(content):
-                raise OutputClosed
+                raise OutputClosed(self._out.trouble)
 
     def overlay(self, overlay: Overlay) -> None:
         """Keep something drawn until the next line is written."""
@@ -126,6 +131,8 @@ class _Stream:
         # A descriptor that is closed from the start is None in `sys`.
         self.stream = stream
         self.terminal = stream is not None and stream.isatty()
+        self.trouble = ""
+        """Why it was given up, if not because its reader has gone."""
 
     def write(self, text: str) -> bool:
         """Whether it was written."""
@@ -141,7 +148,9 @@ class _Stream:
         try:
             write(self.stream)
             self.stream.flush()
-        except OSError:
+        except OSError as error:
+            if not isinstance(error, BrokenPipeError):
+                self.trouble = error.strerror or str(error)
             # What is still in the buffer would fail again, with a message, when the interpreter ends.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.stream.fileno())

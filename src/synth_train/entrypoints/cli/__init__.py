@@ -26,18 +26,19 @@ def main(argv: Sequence[str] | None = None, *, build: Build | None = None) -> in
         argv: the words after the program's name; None takes those of this process.
         build: gives the app, told of progress through its argument; None takes the real adapters, tests give others.
     """
+    argv = sys.argv[1:] if argv is None else argv
     screen = Screen(sys.stdout, sys.stderr, environ=os.environ)
+    report = Report(screen, as_json=wants_json(argv))
     try:
         with Signals():
-            return _run(sys.argv[1:] if argv is None else argv, screen, build)
-    except OutputClosed:
-        return ExitCode.NOBODY_READS
+            return _run(argv, screen, report, build)
+    except OutputClosed as closed:
+        return report.output_lost(closed.trouble)
     finally:
         screen.close()
 
 
-def _run(argv: Sequence[str], screen: Screen, build: Build | None) -> int:
-    report = Report(screen, as_json=wants_json(argv))
+def _run(argv: Sequence[str], screen: Screen, report: Report, build: Build | None) -> int:
     try:
         args = parse(argv)
         report.verbose = args.verbose
@@ -53,4 +54,4 @@ def _run(argv: Sequence[str], screen: Screen, build: Build | None) -> int:
     except OutputClosed:
         raise
     except Exception as error:  # noqa: BLE001 - here every error becomes words and a number
-        return report.error(error)
+        return report.failure(error)

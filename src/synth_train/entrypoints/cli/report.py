@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from synth_train.adapters.console.screen import OutputClosed
 from synth_train.entrypoints.exit_codes import ExitCode, exit_code_for
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ RED, YELLOW = "31", "33"
 
 
 class Report:
-    """Errors on stderr, as text or as JSON, each once.
+    """Errors on stderr, as text or as JSON, each once; and, as JSON, the document of a run that an error ended.
 
     `verbose` adds tracebacks; they hold no variables, and are free of what `secrets` gives. `standing` knows what
     became of the job, when there may be one.
@@ -33,25 +35,65 @@ class Report:
         self.verbose = verbose
         self.secrets: Callable[[], Iterable[Secret]] = tuple
         self.standing: Standing | None = None
+        self.command: str | None = None
+        """Named in documents; None as long as the command line is not understood."""
+        self.warnings: list[str] = []
+        self._documented = False
+
+    def document(self, code: int, **fields: object) -> None:
+        """Write the one JSON document of this run on stdout."""
+        import msgspec
+
+        self._documented = True
+        document = {"version": VERSION, "command": self.command, "exit_code": code, **fields, "warnings": self.warnings}
+        self._screen.data(msgspec.json.encode(document) + b"\n")
+
+    def failure(self, error: BaseException) -> int:
+        """Tell of the error that has ended the run, also in the document that a program waits for."""
+        told = self._told_of(error)
+        self._tell_once(error, told)
+        return self._ended(told)
+
+    def output_lost(self, trouble: str) -> int:
+        """Tell why stdout could not be written to, unless its reader has gone, who wants to hear no more."""
+        if not trouble:
+            return ExitCode.NOBODY_READS
+        from synth_train.domain.model.errors import LocalStateError
+
+        return self.error(LocalStateError(f"stdout cannot be written to: {trouble}", hint="Send it elsewhere."))
 
     def error(self, error: BaseException, *, config: str = "") -> int:
         """Tell of an error, unless that was done, and give the exit code it stands for."""
-        code = exit_code_for(error)
-        if id(error) not in self._told:
-            self._told.add(id(error))
-            told = described(error, config=config)
-            if code is ExitCode.BUG:
-                told |= self._bug(error)
-            self._say(told, cause=error)
-        return code
+        self._tell_once(error, self._told_of(error, config=config))
+        return exit_code_for(error)
 
     def interruption(self, code: int) -> int:
         """Tell how things stand at the end of a run that was cut off, and give `code` back."""
         what, hint = self.standing.last_words() if self.standing else ("", "")
         word = "interrupted" if code == ExitCode.INTERRUPTED else "terminated"
         message = f"{word}: {what}" if what else word
-        self._say({"type": "Interrupted", "message": message, "hint": hint, "exit_code": code, "problems": []})
+        told = {"type": "Interrupted", "message": message, "hint": hint, "exit_code": code, "problems": []}
+        self._say(told)
+        return self._ended(told)
+
+    def _ended(self, told: dict[str, Any]) -> int:
+        code: int = told["exit_code"]
+        if self._as_json and not self._documented:
+            # It was told on stderr already: how the run ended is worth more than that stdout is lost.
+            with suppress(OutputClosed):
+                self.document(code, error=told)
         return code
+
+    def _told_of(self, error: BaseException, *, config: str = "") -> dict[str, Any]:
+        told = described(error, config=config)
+        if told["exit_code"] == ExitCode.BUG:
+            told |= self._bug(error)
+        return told | {"message": self._safe(told["message"])}
+
+    def _tell_once(self, error: BaseException, told: dict[str, Any]) -> None:
+        if id(error) not in self._told:
+            self._told.add(id(error))
+            self._say(told, cause=error)
 
     def _bug(self, error: BaseException) -> dict[str, str]:
         standing = self.standing.last_words()[0] if self.standing else ""
@@ -62,14 +104,12 @@ class Report:
         }
 
     def _say(self, told: dict[str, Any], *, cause: BaseException | None = None) -> None:
-        told["message"] = self._safe(told["message"])
         trace = self._trace(cause) if cause is not None and self.verbose else []
         if self._as_json:
             import json
 
-            if trace:
-                told["traceback"] = trace
-            self._screen.err(json.dumps({"version": VERSION, "error": told}))
+            whole = told | {"traceback": trace} if trace else told
+            self._screen.err(json.dumps({"version": VERSION, "error": whole}))
             return
         first, *more = told["message"].splitlines() or [""]
         self._screen.err(first, label="error:", style=RED)

@@ -8,12 +8,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-import msgspec
-
 from synth_train.adapters.console.events import Events
 from synth_train.adapters.console.transcript import Transcript
 from synth_train.domain.model.moments import ConfigFailed, Moment, WatchFailed
-from synth_train.entrypoints.cli.report import VERSION, Report
+from synth_train.entrypoints.cli.report import Report
 from synth_train.entrypoints.cli.standing import Standing
 from synth_train.entrypoints.wiring import App, build_app
 from synth_train.ports.progress import ProgressPort
@@ -32,6 +30,9 @@ class Session:
         self.screen = screen
         self.report = report
         self._events = _events(args, screen)
+        report.command = _name(args)
+        if self._events is not None:
+            report.warnings = self._events.warnings
         shown = _Announcing(self._events or _shown(args, screen), report)
         report.standing = self.progress = Standing(shown, creates=args.command == "train")
         self.app = (build or build_app)(self.progress)
@@ -44,9 +45,7 @@ class Session:
 
     def document(self, code: int, **fields: object) -> None:
         """Write the one JSON document of this run on stdout."""
-        head = {"version": VERSION, "command": _name(self.args), "exit_code": code}
-        warnings = self._events.warnings if self._events else []
-        self.screen.data(msgspec.json.encode({**head, **fields, "warnings": warnings}) + b"\n")
+        self.report.document(code, **fields)
 
 
 def _events(args: Namespace, screen: Screen) -> Events | None:
@@ -62,12 +61,17 @@ def _events(args: Namespace, screen: Screen) -> Events | None:
 
 def _shown(args: Namespace, screen: Screen) -> ProgressPort:
     """What tells a person."""
-    transcript = Transcript(screen, monotonic=time.monotonic, aside=getattr(args, "dry_run", False))
+    transcript = Transcript(screen, monotonic=time.monotonic, aside=_is_data(args))
     if getattr(args, "stream_format", "") != "chart" or not screen.can_draw:
         return transcript
     from synth_train.adapters.console.panel import Panel
 
     return Panel(transcript, screen, monotonic=time.monotonic)
+
+
+def _is_data(args: Namespace) -> bool:
+    """Whether stdout is for a program although no JSON was asked for."""
+    return getattr(args, "dry_run", False) or getattr(args, "csv", False)
 
 
 class _Announcing(ProgressPort):
