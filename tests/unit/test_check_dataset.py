@@ -103,6 +103,18 @@ def test_rows_with_tools_among_plain_ones_and_by_themselves_are_all_counted() ->
     assert Checked(TOOLS * 5, chunk=100).report.roles == {"user": 5, "assistant": 10, "tool": 5}
 
 
+def test_a_key_that_a_row_has_twice_does_not_change_what_is_told_of_the_rows_around_it() -> None:
+    twice = GOOD.replace(b'"content":"4"', b'"content":"3","content":"4"')
+    report = Checked(GOOD + twice + BAD + GOOD, raising=False).report
+
+    assert (report.rows, report.turns, report.roles) == (4, 7, {"user": 4, "assistant": 3})
+    assert [(problem.place.line, problem.severity) for problem in report.problems] == [
+        (2, Severity.WARNING),
+        (3, Severity.ERROR),
+    ]
+    assert report.longest_line == 2
+
+
 def test_a_row_of_thousands_of_turns_is_one_row() -> None:
     turn = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "4"}]
 
