@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf, nan
+
 import pytest
 
 from synth_train.adapters.console.tables import sparkline, table
@@ -20,6 +22,9 @@ def test_columns_are_as_wide_as_their_widest_cells() -> None:
         ([0.0, 1.0, 2.0], "▁▅█"),
         ([0.0, 0.0, 1.0, 1.0, 2.0, 2.0], "▁▅█"),
         ([float(at) for at in range(99)], "▁▅█"),
+        ([0.0, nan, 2.0], "▁ █"),
+        ([0.0, nan, nan, inf, 2.0, nan], "▁ █"),
+        ([nan], " "),
     ],
 )
 def test_a_curve_is_drawn_from_its_lowest_to_its_highest_value(values: list[float], line: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -14,6 +16,7 @@ from support.commands import Ran
 from synth_train.adapters.in_memory.env import InMemoryEnv
 from synth_train.adapters.in_memory.journal import InMemoryJournal
 from synth_train.adapters.tenacity_patience import TenacityPatience
+from synth_train.domain.model.events import Point
 from synth_train.domain.model.jobs import JobId, Kind
 from synth_train.domain.model.settings import API_KEY
 from synth_train.entrypoints.cli import main
@@ -49,7 +52,10 @@ class CommandLine:
 
 
 @pytest.fixture
-def synth_ai(capsys: pytest.CaptureFixture[str]) -> Iterator[CommandLine]:
+def synth_ai(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[CommandLine]:
+    monkeypatch.chdir(tmp_path)
     with backend_side("http") as side:
         yield CommandLine(capsys, side)
 
@@ -103,13 +109,73 @@ def test_metrics_are_a_table_with_their_course(synth_ai: CommandLine) -> None:
 def test_metrics_are_every_point_for_programs(synth_ai: CommandLine) -> None:
     job_id = synth_ai.job()
     synth_ai("jobs", "watch", job_id)
-    lines = synth_ai("jobs", "metrics", job_id, "--csv", "--name", "train.*").out.splitlines()[1:]
+    lines = synth_ai("jobs", "metrics", job_id, "--csv", "--name", "train.*").out.splitlines()
     assert lines[0] == "name,step,value,created_at"
     assert [line.split(",")[:3] for line in lines[1:]] == [
         ["train.reward_mean", str(step), repr(0.4 + 0.5 * step / 4)] for step in (1, 2, 3, 4)
     ]
     points = synth_ai("jobs", "metrics", job_id, "--output", "json").document["points"]
     assert [point["step"] for point in points] == [1, 2, 3, 4]
+
+
+def test_metrics_as_csv_have_stdout_to_themselves(synth_ai: CommandLine) -> None:
+    job_id = synth_ai.job()
+    synth_ai("jobs", "watch", job_id)
+    with_gap(synth_ai, job_id)
+    lines = synth_ai("jobs", "metrics", job_id, "--csv", "--name", "train.loss").out.splitlines()
+    assert [line.split(",")[:3] for line in lines] == [["name", "step", "value"], ["train.loss", "5", ""]]
+
+
+def with_gap(synth_ai: CommandLine, job_id: str) -> None:
+    """Let a job have a point that is no number."""
+    with synth_ai.side.world.store.transaction() as rows:
+        rows.save_points(JobId(job_id), [Point(name="train.loss", step=5, value=math.nan, created_at=1.0)])
+
+
+def test_what_is_no_number_is_a_gap_everywhere(synth_ai: CommandLine) -> None:
+    job_id = synth_ai.job()
+    synth_ai("jobs", "watch", job_id)
+    with_gap(synth_ai, job_id)
+    row = synth_ai("jobs", "metrics", job_id, "--name", "train.loss").out.splitlines()[-1]
+    assert row.split() == ["train.loss", "5", "-", "-", "-", "-"]
+    points = synth_ai("jobs", "metrics", job_id, "--output", "json").document["points"]
+    assert (points[-1]["name"], points[-1]["value"]) == ("train.loss", None)
+
+
+def test_metrics_are_drawn(synth_ai: CommandLine) -> None:
+    pytest.importorskip("matplotlib", reason="the extra [plot] is not installed")
+    job_id = synth_ai.job()
+    assert synth_ai("jobs", "metrics", job_id, "--plot", "a.png").err == "There are no metrics.\n"
+    assert not Path("a.png").exists()
+    synth_ai("jobs", "watch", job_id)
+    ran = synth_ai("jobs", "metrics", job_id, "--plot", "a.png")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, f"Metrics of job {job_id}: a.png (1 curve)")
+    assert Path("a.png").read_bytes().startswith(b"\x89PNG")
+    document = synth_ai("jobs", "metrics", job_id, "--plot", "b.svg", "--output", "json").document
+    assert document["plot"] == str(Path("b.svg").absolute())
+    assert f"{job_id} (RL, succeeded)" in Path("b.svg").read_text(encoding="utf-8")
+
+
+def test_a_picture_of_another_kind_is_refused_before_anything_is_asked(synth_ai: CommandLine) -> None:
+    ran = synth_ai("jobs", "metrics", "job_1", "--plot", "a.jpg", backend="http://127.0.0.1:1")
+    assert ran.code == 2
+    assert "a.jpg: no picture is called so" in ran.err
+
+
+def test_the_page_of_a_job_is_named(synth_ai: CommandLine) -> None:
+    job_id = synth_ai.job()
+    page = f"{synth_ai.side.backend.base}/#job={job_id}"
+    ran = synth_ai("jobs", "open", job_id)
+    assert (ran.code, ran.out.splitlines()[-1], ran.err) == (0, page, "")
+    assert synth_ai("jobs", "open", job_id, "--output", "json").document["page"] == page
+
+
+def test_a_backend_without_a_page_is_said_to_have_none(synth_ai: CommandLine) -> None:
+    with ScriptedServer(FEW) as server:
+        ran = synth_ai("jobs", "open", "job_1", backend=server.base)
+    assert ran.code == 6
+    assert f"error: the backend {server.base} has no page for its jobs\n" in ran.err
+    assert "synth-ai jobs watch job_1" in ran.err
 
 
 def test_a_job_is_run_again(synth_ai: CommandLine) -> None:

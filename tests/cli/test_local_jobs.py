@@ -313,6 +313,14 @@ def test_a_running_job_is_cancelled(synth_ai: CommandLine) -> None:
     assert synth_ai("jobs", "cancel", "@last", "--output", "json").document["job"]["status"] == "cancelled"
 
 
+def test_the_jobs_of_this_machine_have_a_page_only_while_they_are_served(synth_ai: CommandLine) -> None:
+    job_id = synth_ai.train()
+    ran = synth_ai("jobs", "open", "@last")
+    assert ran.code == 6
+    assert "have a page only while they are served" in ran.err
+    assert f"Start `synth-ai serve`, then run: synth-ai jobs open {job_id}" in ran.err
+
+
 def test_a_model_is_downloaded_whole_and_nothing_overwritten(synth_ai: CommandLine) -> None:
     job_id = synth_ai.train()
     ran = synth_ai("jobs", "download", job_id[:8])

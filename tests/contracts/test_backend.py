@@ -437,6 +437,11 @@ def test_results_are_their_owners_only(side: Side) -> None:
         side.seen_by(THEIR_KEY).open_result(Kind.RL, job_id, "config.json")
 
 
+def test_a_job_has_a_page_where_a_server_shows_it(kind: str, side: Side) -> None:
+    page = side.backend.page(JobId("job_ü/1"))
+    assert page == (f"{side.backend.base}/#job=job_%C3%BC%2F1" if kind.startswith("http") else None)
+
+
 ABOUT_A_JOB: dict[str, Callable[[Backend], object]] = {
     "events": lambda backend: backend.events(Kind.RL, JobId("job_0")),
     "points": lambda backend: backend.points(Kind.RL, JobId("job_0")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -23,9 +24,11 @@ from synth_train.domain.model.replies import (
     file_id_in,
     file_state_in,
     job_id_in,
+    job_request_in,
     job_state_in,
     job_summaries_in,
     misses_route,
+    page_in,
     points_in,
     refusal,
     result_files_in,
@@ -335,6 +338,24 @@ def test_points_come_by_step_and_name_each_once() -> None:
     assert points_in(rows[:1])[0].phase == "eval"
 
 
+def test_null_is_a_number_that_is_none() -> None:
+    [point] = points_in({"points": [{"name": "a", "step": 1, "value": None}]})
+    assert math.isnan(point.value)
+
+
+@pytest.mark.parametrize(
+    ("health", "page"),
+    [
+        ({"features": ["page", "other"]}, "http://h/#job=job_%23%2F"),
+        ({"features": ["metadata.config"]}, None),
+        ({"status": "ok"}, None),
+        ("ok", None),
+    ],
+)
+def test_a_backend_with_a_page_shows_each_job_at_an_address_of_its_own(health: object, page: str | None) -> None:
+    assert page_in(health, "http://h", JobId("job_#/")) == page
+
+
 @pytest.mark.parametrize(
     "row",
     [
@@ -342,7 +363,6 @@ def test_points_come_by_step_and_name_each_once() -> None:
         {"name": "", "step": 1, "value": 1},
         {"name": "a", "value": 1},
         {"name": "a", "step": 1},
-        {"name": "a", "step": 1, "value": None},
         {"name": "a", "step": 1, "value": True},
         {"name": "a", "step": 1, "value": "0.5"},
         {"name": "a", "step": 1, "value": 10**400},
@@ -380,3 +400,10 @@ def test_a_result_file_has_a_name_and_a_size(row: object) -> None:
 )
 def test_a_missing_route_is_told_by_what_frameworks_say_of_one(status: int, body: object, missing: bool) -> None:
     assert misses_route(status, body) is missing
+
+
+@pytest.mark.parametrize("body", [{}, {"config": None}, {"config": "{}"}])
+def test_what_a_job_was_asked_with_is_an_object_or_the_reply_was_not_expected(body: object) -> None:
+    assert job_request_in({"config": {"model": "tiny"}}) == b'{"model":"tiny"}'
+    with pytest.raises(UnexpectedReply, match="asked with"):
+        job_request_in(body)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from synth_train.domain.usecases.jobs_follow import FollowJob
     from synth_train.domain.usecases.jobs_list import ListJobs
     from synth_train.domain.usecases.jobs_metrics import ReadMetrics
+    from synth_train.domain.usecases.jobs_open import FindPage
     from synth_train.domain.usecases.jobs_reach import ReachBackend
     from synth_train.domain.usecases.watch import WatchJob
     from synth_train.ports.backend import Backend, BackendsPort
@@ -137,6 +138,13 @@ class App(Struct, frozen=True):
         from synth_train.domain.usecases.jobs_metrics import ReadMetrics
 
         return ReadMetrics(patience=self.train.patience, progress=self.train.progress)
+
+    @property
+    def find_page(self) -> FindPage:
+        """See `FindPage`."""
+        from synth_train.domain.usecases.jobs_open import FindPage
+
+        return FindPage(patience=self.train.patience, progress=self.train.progress)
 
     @property
     def cancel_job(self) -> CancelJob:

@@ -42,6 +42,10 @@ class JobAdmin(Protocol):
         """
         raise NotOffered("this backend does not give out models", status=404)
 
+    def page(self, job_id: JobId) -> str | None:
+        """Where a person can look at a job in a browser; None: nowhere. The job itself is not asked for."""
+        return None
+
     def open_result(self, kind: Kind, job_id: JobId, name: str, *, start: int = 0) -> Readable:
         """The bytes of one of these files, from byte `start` on, which must be one of them. The caller closes it."""
         raise NotOffered("this backend does not give out models", status=404)

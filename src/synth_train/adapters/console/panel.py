@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from synth_train.adapters.console.course import step_of

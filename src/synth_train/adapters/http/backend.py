@@ -55,6 +55,7 @@ from synth_train.domain.model.replies import (
     job_state_in,
     job_summaries_in,
     misses_route,
+    page_in,
     points_in,
     refusal,
     result_files_in,
@@ -246,6 +247,17 @@ class HttpBackend(Backend):
             raise UnexpectedReply(f"GET {url}: asked for byte {start}, and got byte {got.first}", hint=_WRONG_BACKEND)
         stream.pass_over(start - got.first)
         return stream
+
+    def page(self, job_id: JobId) -> str | None:
+        """See `JobAdmin.page`. What does not say that it has one has none."""
+        reply = self._get(f"{self._base}/health")
+        try:
+            body = self._body(reply)
+        except BackendBusy:
+            raise
+        except TrainingError:
+            return None
+        return page_in(body, _API_SUFFIX.sub("", self._base), job_id)
 
     def _about(
         self, kind: Kind, job_id: JobId, what: str, query: Mapping[str, int], meaning: Callable[[object], T]

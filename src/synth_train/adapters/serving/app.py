@@ -221,7 +221,7 @@ def _on_bug(request: _Request, error: Exception) -> Response[wire.Json]:
 @_route(get, "/health", shapes.Health, opt={"open": True}, security=[{}])
 def health(hosting: _Host) -> wire.Json:
     """Whether the server is there, and what it takes."""
-    return wire.health(takes_config=hosting.takes_config)
+    return wire.health(takes_config=hosting.takes_config, page=True)
 
 
 # Files

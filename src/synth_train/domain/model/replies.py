@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -41,6 +42,9 @@ T = TypeVar("T")
 
 TAKES_CONFIG = "metadata.config"
 """How a backend names, in `features` of its `GET /health`, that it reads what the hosted SFT wire drops."""
+
+HAS_PAGE = "page"
+"""How it names there that a browser is shown jobs at its root: one by its id behind `#job=`."""
 
 _JOB_WORDS = ("status", "state")
 _FILE_WORDS = ("status", "state", "storage_state", "processing_status")
@@ -100,6 +104,12 @@ def features_in(body: object, base: str) -> Features:
     """What the reply to `GET /health` says of a backend. One that says nothing has no features."""
     named = body.get("features") if isinstance(body, dict) else None
     return Features(base=base, takes_config=TAKES_CONFIG in _list(named))
+
+
+def page_in(body: object, root: str, job_id: JobId) -> str | None:
+    """Where a backend shows a job in a browser, by the reply to `GET /health`; None when it has no page."""
+    named = body.get("features") if isinstance(body, dict) else None
+    return f"{root}/#job={quote(job_id, safe='')}" if HAS_PAGE in _list(named) else None
 
 
 def says(body: object) -> str:

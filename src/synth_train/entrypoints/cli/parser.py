@@ -34,7 +34,14 @@ JOB_ACTIONS = {
         "The exit status of several is the worst of theirs.",
     ),
     "logs": ("print what has happened to a job", "Print the events of a job, the oldest first, a line for each."),
-    "metrics": ("print the metrics of a job", "Print the metrics of a job: a line for each, or every point."),
+    "metrics": (
+        "print the metrics of a job",
+        "Print the metrics of a job: a line for each, every point, or a picture.",
+    ),
+    "open": (
+        "open the page of a job in a browser",
+        "Print the address of the page of a job and, on a terminal, open it in a browser.",
+    ),
     "cancel": ("end a job", "Ask a job to end, and wait a little until it has."),
     "retry": (
         "run a job again that has ended",
@@ -233,7 +240,12 @@ def _jobs(parser: _Parser) -> None:
             options.add_argument(
                 "--name", action="append", default=[], type=_text, metavar="GLOB", help="these only; may be repeated"
             )
-            options.add_argument("--csv", action="store_true", help="every point: name, step, value, time")
+            form = options.add_mutually_exclusive_group()
+            form.add_argument("--csv", action="store_true", help="every point: name, step, value, time")
+            form.add_argument(
+                "--plot", type=_text, metavar="FILE", help="draw the curves into a .png, .svg or .pdf; needs [plot]"
+            )
+            options.add_argument("--log", action="store_true", help="with --plot: logarithmic scales")
         if name == "download":
             options.add_argument(
                 "--out", type=_text, metavar="FOLDER", help="where to; must be new or empty (default: ./JOB)"

@@ -13,7 +13,7 @@ import msgspec
 from synth_train.domain.model.events import Event, Point
 from synth_train.domain.model.hosting import Job, ResultFile, SealedKey, StoredFile
 from synth_train.domain.model.jobs import JobId
-from synth_train.domain.model.replies import TAKES_CONFIG
+from synth_train.domain.model.replies import HAS_PAGE, TAKES_CONFIG
 from synth_train.domain.usecases.hosting.vault import Attempt
 
 Json = dict[str, object]
@@ -21,9 +21,14 @@ Json = dict[str, object]
 SEALED_BOX = "libsodium.sealedbox.v1"
 
 
-def health(*, takes_config: bool) -> Json:
-    """Reply to `GET /health`."""
-    return {"status": "ok", "features": [TAKES_CONFIG] if takes_config else []}
+def health(*, takes_config: bool, page: bool = False) -> Json:
+    """Reply to `GET /health`.
+
+    Args:
+        page: whether browsers are shown jobs at the root of the server.
+    """
+    features = {TAKES_CONFIG: takes_config, HAS_PAGE: page}
+    return {"status": "ok", "features": [name for name, has in features.items() if has]}
 
 
 def file(stored: StoredFile) -> Json:

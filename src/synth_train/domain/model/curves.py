@@ -1,0 +1,81 @@
+"""Metrics as curves, and what belongs into one picture of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from synth_train.domain.model.events import Point
+
+
+class Curve(Struct, frozen=True, kw_only=True):
+    """The course of one metric."""
+
+    name: str
+    steps: tuple[int, ...]
+    """Ascending."""
+    values: tuple[float, ...]
+    """As many. One that is no finite number is a gap."""
+
+
+class Panel(Struct, frozen=True, kw_only=True):
+    """Curves of one quantity, which can share an axis."""
+
+    label: str
+    """The quantity in words, with its unit if it has one."""
+    curves: tuple[Curve, ...]
+
+
+def curves_of(points: Sequence[Point]) -> tuple[Curve, ...]:
+    """A curve for each metric, by name; `points` come by step."""
+    by_name: dict[str, list[Point]] = {}
+    for point in points:
+        by_name.setdefault(point.name, []).append(point)
+    return tuple(
+        Curve(name=name, steps=tuple(one.step for one in of_name), values=tuple(one.value for one in of_name))
+        for name, of_name in sorted(by_name.items())
+    )
+
+
+def panels_of(curves: Sequence[Curve]) -> tuple[Panel, ...]:
+    """The curves of each quantity together: `train.loss` and `val.loss` share an axis, loss and reward do not.
+
+    What people look at first comes first.
+    """
+    by_label: dict[str, list[Curve]] = {}
+    for curve in curves:
+        by_label.setdefault(_label(curve.name), []).append(curve)
+    panels = [Panel(label=label, curves=tuple(some)) for label, some in by_label.items()]
+    return tuple(sorted(panels, key=lambda panel: (_rank(panel.label), panel.label)))
+
+
+def _label(name: str) -> str:
+    """What a metric measures, and in what."""
+    family, _, quantity = name.rpartition(".")
+    if family == "time":
+        return "time (s)"
+    words = quantity.replace("_", " ")
+    return _IN_UNITS.get(quantity, words)
+
+
+_IN_UNITS = {
+    "seconds": "time (s)",
+    "tokens_per_second": "speed (tokens/s)",
+    "tokens": "tokens per rollout",
+    "turns": "turns per rollout",
+    "failed": "failed rollouts",
+    "reward_mean": "mean reward",
+    "reward_std": "standard deviation of rewards",
+    "entropy": "entropy (nats)",
+    "kl": "KL divergence (nats)",
+    "clip_share": "share of clipped ratios",
+    "grad_norm": "gradient norm",
+    "accuracy": "token accuracy",
+}
+
+_FIRST = ("loss", "mean reward", "token accuracy", "learning rate")
+
+
+def _rank(label: str) -> int:
+    return _FIRST.index(label) if label in _FIRST else len(_FIRST)
