@@ -114,6 +114,12 @@ def test_the_method_is_found_wherever_it_is_named(
     assert resolved(training=training, hyperparameters=hyperparameters, config=config).settings.method is method
 
 
+@pytest.mark.parametrize(("training_type", "method"), [("fft", Method.FULL), ("qft", Method.QLORA)])
+def test_the_training_type_may_name_the_method(training_type: str, method: Method) -> None:
+    order = Order(kind=Kind.SFT, model="tiny", training_type=training_type, body=b"{}")
+    assert resolve(order).settings.method is method
+
+
 @pytest.mark.parametrize(
     ("hyperparameters", "batch", "warned"),
     [

@@ -71,6 +71,10 @@ def test_a_part_without_a_head_has_no_name() -> None:
         ("filename*=UTF-8''%C3%BC.jsonl", "ü.jsonl"),
         ("filename=plain.jsonl", "plain.jsonl"),
         ('filename=""', ""),
+        ('filename="%C3%BC%20%C3%A9.jsonl"', "ü é.jsonl"),
+        ('filename="50%.jsonl"', "50%.jsonl"),
+        ('filename="%FF.jsonl"', "%FF.jsonl"),
+        ("filename*=UTF-8''100%2525.jsonl", "100%25.jsonl"),
     ],
 )
 def test_a_file_name_is_read_in_every_form(parameter: str, filename: str) -> None:

@@ -9,6 +9,7 @@ from synth_train.adapters.in_memory.backend import InMemoryHosting
 from synth_train.adapters.in_memory.clock import ManualClock
 from synth_train.domain.model.hosting import Job, JobFilter, JobStatus, Owner, Refusal, WorkerId
 from synth_train.domain.model.jobs import IdempotencyKey, JobId, Kind
+from synth_train.domain.usecases.hosting.events import QUIET
 from synth_train.domain.usecases.hosting.files import Label
 from synth_train.domain.usecases.hosting.jobs import Jobs
 from synth_train.domain.usecases.hosting.service import Hosting
@@ -188,3 +189,28 @@ def test_nobody_gets_at_the_jobs_of_others(jobs: Jobs) -> None:
             with pytest.raises(Refusal) as caught:
                 call(owner, asked)
             assert (caught.value.status, caught.value.code) == (404, "unknown_job")
+
+
+def test_an_sft_job_that_cannot_be_started_begins_by_itself(hosting: Hosting) -> None:
+    file = hosting.files.upload(WE, [b"row\n"], lambda: Label(filename="a", purpose="fine-tune"))
+    body = msgspec.json.encode({"model": "m", "training_file": file.id})
+    assert hosting.jobs.create(WE, Kind.SFT, body, route="sft/jobs", key=None, begins=True).started
+
+
+def test_a_job_that_waits_for_its_turn_is_heard_of_by_those_who_look(
+    world: InMemoryHosting, clock: ManualClock, jobs: Jobs
+) -> None:
+    world.executor.delay = float("inf")
+    job = rl_job(jobs)
+    clock.advance(QUIET - 1)
+    assert words(jobs, job) == ["rl.created"]
+    clock.advance(1)
+    assert words(jobs, job) == words(jobs, job) == ["rl.created", "rl.heartbeat"]
+    clock.advance(QUIET)
+    assert words(jobs, job) == ["rl.created", "rl.heartbeat", "rl.heartbeat"]
+
+
+def test_a_job_that_nobody_has_started_has_nothing_to_say(hosting: Hosting, clock: ManualClock) -> None:
+    job = sft_job(hosting)
+    clock.advance(QUIET)
+    assert words(hosting.jobs, job) == ["sft.created"]

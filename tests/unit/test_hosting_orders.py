@@ -62,6 +62,12 @@ def test_every_shape_of_an_sft_request_is_read(body: dict[str, object]) -> None:
     assert order.body == sent(body)
 
 
+@pytest.mark.parametrize("training_type", ["sft", "sft_online", "fft", "qft"])
+def test_a_training_type_may_say_which_weights_are_trained(training_type: str) -> None:
+    order = order_in(Kind.SFT, sent({**TRAIN_SFT, "training_type": training_type}))
+    assert order.training_type == training_type
+
+
 def test_a_validation_set_is_not_needed() -> None:
     assert order_in(Kind.SFT, sent({"model": "m", "training_file_id": "file_1"})).validation_file is None
 

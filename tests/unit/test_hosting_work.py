@@ -23,8 +23,9 @@ from synth_train.domain.model.hosting import (
     WorkerId,
 )
 from synth_train.domain.model.jobs import Kind
+from synth_train.domain.usecases.hosting.events import QUIET
 from synth_train.domain.usecases.hosting.files import Label
-from synth_train.domain.usecases.hosting.work import DEAD_AFTER, MOST_CLAIMS, QUIET, Activity, Queue, Worker
+from synth_train.domain.usecases.hosting.work import DEAD_AFTER, MOST_CLAIMS, Activity, Queue, Worker
 from synth_train.ports.hosting import Trainer
 
 WE = Owner("we")

@@ -290,7 +290,15 @@ def _creation(family: str) -> Any:
     ) -> wire.Json:
         _refuse_without_length(request)
         _refuse_depth(body)
-        return wire.job(hosting.jobs.create(owner, kind, body, route=f"{family}/jobs", key=_idempotency_key(key)))
+        taken = hosting.jobs.create(
+            owner,
+            kind,
+            body,
+            route=f"{family}/jobs",
+            key=_idempotency_key(key),
+            begins=family == "sft",  # whose clients have no call that starts a job
+        )
+        return wire.job(taken)
 
     return create
 

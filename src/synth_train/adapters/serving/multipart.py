@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from email.message import Message
 from email.parser import HeaderParser
 from email.utils import collapse_rfc2231_value
+from urllib.parse import unquote
 
 from synth_train.domain.model.hosting import Refusal
 
@@ -70,7 +71,7 @@ def parts_in(read: Callable[[int], bytes], boundary: bytes) -> Iterator[Part]:
     while not scan.at_the_end():
         head = scan.head()
         content = scan.until(delimiter)
-        yield Part(name=_parameter(head, "name"), filename=_parameter(head, "filename"), content=content)
+        yield Part(name=_parameter(head, "name"), filename=_filename(head), content=content)
         _skip(content)
 
 
@@ -124,6 +125,17 @@ class _Scan:
 def _parameter(head: Message, name: str) -> str:
     value = head.get_param(name, "", "content-disposition")
     return collapse_rfc2231_value(value) if isinstance(value, tuple) else str(value or "")
+
+
+def _filename(head: Message) -> str:
+    """Where it stands as it is, some clients have percent-encoded what is not ASCII (RFC 7578 §4.2)."""
+    name = _parameter(head, "filename")
+    if isinstance(head.get_param("filename", header="content-disposition"), tuple):
+        return name
+    try:
+        return unquote(name, errors="strict")
+    except UnicodeDecodeError:
+        return name
 
 
 def _skip(content: Iterator[bytes]) -> None:

@@ -39,7 +39,7 @@ _STEPS = ("total_steps", "train_steps", "steps")
 _METHODS = {
     **dict.fromkeys(("full", "fft", "full_finetune", "full_finetuning", "full_fine_tune"), Method.FULL),
     **dict.fromkeys(("lora", "peft"), Method.LORA),
-    "qlora": Method.QLORA,
+    **dict.fromkeys(("qlora", "qft"), Method.QLORA),
 }
 _NO_METHOD = ("", "sft", "sft_offline")
 """Words that stand where a method may stand and name none."""
@@ -136,7 +136,7 @@ def resolve(order: Order) -> Resolved:
         unknown += [f"{name}.{key}" for key in checked.table.get(name, {}) if key not in view.__struct_fields__]
     if body.get("integrations"):
         unknown.append("integrations")
-    reading = _Reading(msgspec.convert(checked.table, SftConfig))
+    reading = _Reading(msgspec.convert(checked.table, SftConfig), order.training_type)
     settings = reading.settings(order.model, steps, validates=order.validation_file is not None)
     reading.without_effect(unknown)
     return Resolved(settings=settings, warnings=tuple(reading.warnings), table=checked.table)
@@ -193,8 +193,9 @@ def _given(value: T | UnsetType) -> T | None:
 class _Reading:
     """One request on its way to settings."""
 
-    def __init__(self, config: SftConfig) -> None:
+    def __init__(self, config: SftConfig, training_type: str) -> None:
         self._config = config
+        self._training_type = training_type
         self.warnings: list[str] = []
 
     def settings(self, model: str, steps: int | None, *, validates: bool) -> Settings:
@@ -244,6 +245,7 @@ class _Reading:
             ("training.mode", _or(training.mode, "")),
             ("hyperparameters.train_kind", _or(asked.train_kind, "")),
             ("algorithm.variety", _or(algorithm.variety, "")),
+            ("training_type", "" if self._training_type.startswith("sft") else self._training_type),
         ]
         named: list[tuple[str, Method]] = []
         for path, word in places:

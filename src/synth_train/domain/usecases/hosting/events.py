@@ -8,6 +8,10 @@ from synth_train.domain.model.events import Event
 from synth_train.domain.model.hosting import Job
 from synth_train.ports.hosting import Rows
 
+QUIET = 5.0
+"""Seconds without an event after which a job tells that it is alive: followers want to hear something every 8 s
+(wire-contract §4.2). A running one does so at the trainer's next `Tick`."""
+
 
 def tell(
     rows: Rows,

@@ -18,7 +18,7 @@ from synth_train.domain.model.hosting import (
     Refusal,
 )
 from synth_train.domain.model.jobs import IdempotencyKey, JobId, Kind
-from synth_train.domain.usecases.hosting.events import tell
+from synth_train.domain.usecases.hosting.events import QUIET, tell
 from synth_train.domain.usecases.hosting.orders import order_in
 from synth_train.ports.clock import ClockPort
 from synth_train.ports.entropy import EntropyPort
@@ -46,6 +46,7 @@ class Jobs:
         *,
         route: str,
         key: IdempotencyKey | None,
+        begins: bool = False,
         key_place: KeyPlace | None = None,
     ) -> Job:
         """Take a job; one for RL begins by itself, one for SFT when it is started (wire-contract §2.1, §3.1).
@@ -54,6 +55,7 @@ class Jobs:
         is asked. What was refused leaves its key free.
 
         Args:
+            begins: whether one for SFT begins by itself, too.
             key_place: where the environment key of an RL job is kept, for workers that have no vault to ask.
 
         Raises:
@@ -76,7 +78,7 @@ class Jobs:
                 updated_at=now,
                 key_place=key_place if kind is Kind.RL else None,
             )
-            if kind is Kind.RL:
+            if begins or kind is Kind.RL:
                 job = job.asked_to_start(now)
             job = tell(rows, job, now, "created", "The job is waiting.")
             if key is not None:
@@ -135,12 +137,17 @@ class Jobs:
     def events(self, owner: Owner, job_id: JobId, *, since: int = 0, limit: int = 200) -> list[Event]:
         """Events after the one numbered `since`, oldest first.
 
+        A job that waits for its turn says so to those who look: followers take silence for a fault (§4.2).
+
         Raises:
             Refusal: 404.
         """
         self._tend()
+        now = self.clock.now()
         with self.store.transaction() as rows:
-            known_job(rows, owner, job_id)
+            job = known_job(rows, owner, job_id)
+            if job.started and job.status is JobStatus.QUEUED and now - job.last_event_at >= QUIET:
+                tell(rows, job, now, "heartbeat", "Still waiting.")
             return rows.events(job_id, since=since, limit=limit)
 
     def points(

@@ -26,6 +26,9 @@ _POSITIVE_INTEGERS = (
 )
 _MISSING = object()
 
+_SFT_TYPES = ("sft", "fft", "qft")
+"""How training types begin that are SFT; the last two also say which weights are trained."""
+
 
 def order_in(kind: Kind, body: bytes) -> Order:
     """What a job request asks for.
@@ -86,8 +89,8 @@ def _rl(reader: _Reader, body: bytes) -> Order:
 
 def _sft(reader: _Reader, body: bytes) -> Order:
     training_type = reader.text("training_type") or "sft_offline"
-    if not training_type.startswith("sft"):
-        reader.problem("training_type", "must be sft_offline on this route")
+    if not training_type.startswith(_SFT_TYPES):
+        reader.problem("training_type", "must be sft_offline, fft or qft on this route")
     model = reader.text("model")
     if not model:
         reader.problem("model", "must name a model")

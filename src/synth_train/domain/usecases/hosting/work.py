@@ -21,7 +21,7 @@ from synth_train.domain.model.hosting import (
     fine_tuned_id,
 )
 from synth_train.domain.model.jobs import JobId, Kind
-from synth_train.domain.usecases.hosting.events import tell
+from synth_train.domain.usecases.hosting.events import QUIET, tell
 from synth_train.ports.clock import ClockPort
 from synth_train.ports.hosting import JobStore, Rows, Trainer
 
@@ -30,10 +30,6 @@ DEAD_AFTER = 60.0
 
 MOST_CLAIMS = 4
 """The first, and three more for workers that died."""
-
-QUIET = 5.0
-"""Seconds without an event after which a running job tells that it is alive, at the trainer's next `Tick`: followers
-want to hear something every 8 s (wire-contract §4.2)."""
 
 
 @dataclass(frozen=True, kw_only=True)
