@@ -54,6 +54,15 @@ def test_a_config_by_its_path_becomes_one_job_and_is_followed_to_its_end(
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_backend_in_memory_ends_its_jobs_without_taking_time() -> None:
+    backend = InMemoryBackend()
+    result = synth_train.submit("sft.toml", backend=backend)
+
+    (job,) = backend.jobs
+    assert (result.job_id, result.word) == (job.id, "succeeded")
+    assert synth_train.watch(job.id, backend=backend).phase is Phase.SUCCEEDED
+
+
 def test_a_config_may_be_a_mapping(rehearsal: Rehearsal) -> None:
     result = synth_train.submit(SFT_TABLE, backend=rehearsal, wait=False)
 

@@ -9,6 +9,7 @@ import pytest
 from support.configs import RL, SFT
 from synth_train.adapters.in_memory.configs import InMemoryConfigs
 from synth_train.adapters.in_memory.prompt import ScriptedPrompt
+from synth_train.adapters.stdin_prompt import NobodyToAsk
 from synth_train.domain.model.errors import AnswerNeeded, UsageError
 from synth_train.domain.model.jobs import Kind
 from synth_train.domain.usecases.choose import ChooseConfig
@@ -58,7 +59,28 @@ def test_nothing_to_choose_from_names_the_directory_and_the_option(kind: Kind | 
     assert "--config" in caught.value.hint
 
 
-def test_nobody_there_is_told_the_option() -> None:
+def test_where_nobody_can_pick_the_configs_are_named_with_the_option_that_picks() -> None:
+    with pytest.raises(AnswerNeeded) as caught:
+        ChooseConfig(configs=InMemoryConfigs(FILES), prompt=NobodyToAsk())()
+    assert str(caught.value) == (
+        "no config was named, and nobody is here to pick one; "
+        "there are z.toml (sft), configs/rl.toml (rl), configs/sft.toml (sft)"
+    )
+    assert caught.value.hint == "Name one with --config FILE, such as --config z.toml."
+
+
+def test_of_many_configs_some_are_named_and_the_rest_is_counted() -> None:
+    files: dict[str, str | bytes] = {f"{number:02}.toml": SFT for number in range(12)}
+    with pytest.raises(AnswerNeeded, match=r"there are 00\.toml .*, 09\.toml \(sft\) and 2 more$"):
+        ChooseConfig(configs=InMemoryConfigs(files), prompt=NobodyToAsk())()
+
+
+def test_one_config_is_not_taken_unasked_but_named() -> None:
+    with pytest.raises(AnswerNeeded, match=r"there is z\.toml \(sft\)$"):
+        ChooseConfig(configs=InMemoryConfigs({"z.toml": SFT}), prompt=NobodyToAsk())()
+
+
+def test_somebody_who_goes_away_is_told_the_option() -> None:
     with pytest.raises(AnswerNeeded) as caught:
         ChooseConfig(configs=InMemoryConfigs(FILES), prompt=ScriptedPrompt(("Which config", None)))()
     assert caught.value.hint == "--config FILE"

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from synth_train.adapters.dotenv_env import DotenvEnv
+from synth_train.adapters.in_memory.backend import InMemoryBackend
 from synth_train.adapters.in_memory.configs import InMemoryConfigs
 from synth_train.adapters.in_memory.rehearsal import Rehearsal
 from synth_train.adapters.stdin_prompt import NobodyToAsk
@@ -25,7 +26,7 @@ from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.settings import API_KEY
 from synth_train.domain.usecases.batch import ConfigResult
 from synth_train.domain.usecases.train import TrainRequest
-from synth_train.entrypoints.wiring import App, build_app, rehearsed
+from synth_train.entrypoints.wiring import App, build_app, on_clock, rehearsed
 from synth_train.ports.backend import Backend, BackendsPort
 from synth_train.ports.config_source import ConfigDocument
 from synth_train.ports.progress import ProgressPort
@@ -211,6 +212,8 @@ def _app(config: Config | None, backend: Service | None, api_key: Secret | None,
         train = replace(train, configs=_GivenConfig(config))
     if isinstance(backend, Rehearsal):
         return App(rehearsed(train, backend))
+    if isinstance(backend, InMemoryBackend):
+        train = on_clock(train, backend.world.clock)
     if backend is not None and not isinstance(backend, str):
         train = replace(train, backends=_GivenBackend(backend))
         api_key = api_key or _KEY_OF_THE_OBJECT

@@ -290,17 +290,20 @@ def _home() -> Path:
     return Path(os.environ.get("SYNTH_AI_HOME") or "~/.synth-ai").expanduser()
 
 
+def on_clock(train: Train, clock: ClockPort) -> Train:
+    """`train` with `clock` for all that it waits for. A backend in memory does nothing while its own clock stands."""
+    return replace(train, clock=clock, patience=_patience(clock))
+
+
 def rehearsed(train: Train, rehearsal: Rehearsal) -> Train:
     """`train` with all that lies outside this process and its files taken from `rehearsal`."""
     return replace(
-        train,
+        on_clock(train, rehearsal.clock),
         env=rehearsal.env,
         backends=rehearsal.backends,
         task_app=rehearsal.task_app,
         sealer=rehearsal.sealer,
         journal=rehearsal.journal,
-        patience=_patience(rehearsal.clock),
-        clock=rehearsal.clock,
         entropy=rehearsal.entropy,
     )
 

@@ -60,6 +60,7 @@ class InMemoryHosting:
         takes_config: bool = False,
     ) -> None:
         entropy = entropy or CountingEntropy()
+        self.clock = clock
         self.store = InMemoryJobStore()
         self.blobs = InMemoryBlobStore()
         self.results = InMemoryResultStore()

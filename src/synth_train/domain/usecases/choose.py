@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from shlex import join
 
 from msgspec import Struct
 
 from synth_train.domain.model.config.algorithm import kind_of
-from synth_train.domain.model.errors import UsageError
+from synth_train.domain.model.errors import AnswerNeeded, UsageError
 from synth_train.domain.model.jobs import Kind
 from synth_train.ports.config_source import ConfigSourcePort
 from synth_train.ports.prompt import PromptPort
 
 _REMEDY = "--config FILE"
+_MOST_NAMED = 10
+"""Configs that a message names."""
 
 
 class ChooseConfig(Struct, frozen=True, kw_only=True):
@@ -41,12 +45,23 @@ class ChooseConfig(Struct, frozen=True, kw_only=True):
             f"{document.shown} ({its.value}{', used last' if document.path == last else ''})"
             for document, its in offered
         ]
+        if not self.prompt.somebody:
+            raise self._nobody(options, offered[0][0].shown)
         chosen = self.prompt.choose("Which config?", options, remedy=_REMEDY)
         if chosen is None:
             raise UsageError("no config was chosen, so nothing was done", hint=f"Name one with {_REMEDY}.")
         document, _ = offered[chosen]
         self.configs.remember(document.path)
         return Path(document.shown)
+
+    def _nobody(self, options: Sequence[str], first: str) -> AnswerNeeded:
+        named = ", ".join(options[:_MOST_NAMED])
+        more = f" and {len(options) - _MOST_NAMED} more" if len(options) > _MOST_NAMED else ""
+        there = "there is" if len(options) == 1 else "there are"
+        return AnswerNeeded(
+            f"no config was named, and nobody is here to pick one; {there} {named}{more}",
+            hint=f"Name one with {_REMEDY}, such as {join(['--config', first])}.",
+        )
 
     def _nothing(self, kind: Kind | None) -> str:
         what = "training configs" if kind is None else f"{kind.value.upper()} configs"
