@@ -13,6 +13,28 @@ def installed_version(package: str) -> str | None:
         return None
 
 
+def install_command(extra: str) -> str:
+    """What installs an extra of ours, given how we were installed: from a checkout, or from an index."""
+    import json
+    import shlex
+    from importlib.metadata import PackageNotFoundError, distribution
+    from pathlib import Path
+    from urllib.parse import unquote, urlsplit
+
+    root = Path(__file__).parents[2]
+    try:
+        origin = json.loads(distribution("synth-train").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:  # a source tree that was never installed
+        origin = {"url": root.as_uri(), "dir_info": {"editable": True}}
+    if "dir_info" not in origin:
+        return f"pip install 'synth-train[{extra}]'"
+    folder = Path(unquote(urlsplit(origin["url"]).path))
+    editable = "-e " if origin["dir_info"].get("editable") else ""
+    constraints = folder / "constraints" / f"{extra}.txt"
+    pinned = f" -c {shlex.quote(str(constraints))}" if constraints.is_file() else ""
+    return f"pip install {editable}'{folder}[{extra}]'{pinned}"
+
+
 def own_version() -> str:
     """Ours; `0+not.installed` for a source tree that was never installed."""
     return installed_version("synth-train") or "0+not.installed"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,12 +21,13 @@ from synth_train.adapters.local.key_ring import KeyRing
 from synth_train.adapters.local.subprocess_executor import LONGEST_LOG
 from synth_train.adapters.local.trainers import Bench
 from synth_train.adapters.system_entropy import SystemEntropy
-from synth_train.domain.model.errors import NotOffered, UsageError
-from synth_train.domain.model.hosting import Job, KeyPlace, Order, TrainingFailed
+from synth_train.domain.model.errors import BackendRefused, NotOffered
+from synth_train.domain.model.hosting import Job, JobFilter, KeyPlace, Order, TrainingFailed
 from synth_train.domain.model.jobs import IdempotencyKey, JobId, Kind, Phase
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.task_app import TaskAppKeys
 from synth_train.ports.backend import Backend
+from synth_train.version import install_command
 
 KEY, ALIAS, OTHER = Secret("q7vzhk3x9pwmtj5dbnrswxyz"), Secret("alias-8h2k4m6p"), Secret("z9y8x7w6v5u4t3s2")
 NAME = "ENVIRONMENT_API_KEY"
@@ -59,15 +62,65 @@ def test_it_reads_what_the_hosted_wire_drops(local: Local) -> None:
     assert (features.base, features.takes_config) == ("local", True)
 
 
-def test_what_it_trains_with_must_be_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    backends = LocalBackends(tmp_path, {}, needed=("json", "no_such_package", "nor_this"))
-    with pytest.raises(UsageError, match="not installed: no_such_package, nor_this") as refused:
-        backends.connect("local", None)
-    assert refused.value.hint == "Install them with: pip install 'synth-train[local]'."
+def test_without_what_it_trains_with_it_says_so_and_creates_nothing(
+    local: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backends = LocalBackends(local.home.path, {}, needed=("json", "no_such_package", "nor_this"))
+    backend = backends.connect("local", None)
+    features = backend.features()
+    assert features.obstacle == "what the embedded backend trains with is not installed: no_such_package, nor_this"
+    assert features.remedy == f"Install them with: {install_command('local')}"
+    with pytest.raises(BackendRefused, match="no_such_package"):
+        backend.create(Kind.RL, rl_request(), IdempotencyKey("K"))
+    assert not local.home.path.exists()
     monkeypatch.setattr(sys, "version_info", (3, 10, 14))
-    with pytest.raises(UsageError) as refused:
-        backends.connect("local", None)
-    assert refused.value.hint.endswith("They need Python 3.11 or newer.")
+    assert backend.features().remedy.endswith(". They need Python 3.11 or newer.")
+
+
+def test_without_what_it_trains_with_jobs_can_be_looked_at_and_wait(local: Local) -> None:
+    ended = local.ask()
+    local.ended(ended)
+    key_ring = KeyRing(environment(), no_env_file)
+    nowhere = LocalBackend(workshop_in(local.home, key_ring, program=("/no/python",)), key_ring)
+    waiting = nowhere.create(Kind.RL, rl_request(), IdempotencyKey("K")).job_id
+    bare = LocalBackends(local.home.path, {}, needed=("no_such_package",)).connect("local", None)
+    assert {job.job_id for job in bare.list_jobs(JobFilter())} == {ended, waiting}
+    assert bare.job(Kind.RL, ended).phase is Phase.SUCCEEDED
+    assert bare.job(Kind.RL, waiting).word == "queued"
+    assert [event.message for event in bare.events(Kind.RL, waiting)][-1] == (
+        "Waits: what the embedded backend trains with is not installed: no_such_package."
+    )
+    bare.cancel(Kind.RL, waiting)
+    assert bare.job(Kind.RL, waiting).phase is Phase.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, "pip install 'synth-train[local]'"),
+        ({"url": "https://x/synth_train.whl", "archive_info": {}}, "pip install 'synth-train[local]'"),
+        ({"url": "file:///a%20b/c", "dir_info": {}}, "pip install '/a b/c[local]'"),
+        ({"url": "file:///a/c", "dir_info": {"editable": True}}, "pip install -e '/a/c[local]'"),
+    ],
+)
+def test_the_extra_is_installed_as_we_were(
+    origin: dict[str, object] | None, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Installed:
+        def read_text(self, name: str) -> str | None:
+            return json.dumps(origin) if origin else None
+
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Installed())
+    assert install_command("local") == command
+
+
+def test_in_a_checkout_the_extra_is_installed_with_its_constraints(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_installed(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", not_installed)
+    root = Path(__file__).parents[2]
+    assert install_command("local") == f"pip install -e '{root}[local]' -c {root}/constraints/local.txt"
 
 
 # Workers that cannot be started

@@ -26,6 +26,7 @@ from synth_train.entrypoints.cli import main
 from synth_train.entrypoints.wiring import App, build_app
 from synth_train.ports.backend import BackendsPort
 from synth_train.ports.progress import ProgressPort
+from synth_train.version import install_command
 
 SFT = """\
 type = "sft"
@@ -207,7 +208,7 @@ def test_without_the_extra_nothing_is_made_and_the_remedy_named(synth_ai: Comman
 
     assert ran.code == 2
     assert "not installed: no_such_package\n" in ran.err
-    assert "pip install 'synth-train[local]'" in ran.err
+    assert f"Install them with: {install_command('local')}" in ran.err
     assert not folder.exists()
 
 

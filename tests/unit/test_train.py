@@ -181,6 +181,19 @@ def test_an_api_root_that_was_found_is_told_and_used(world: World) -> None:
     assert world.progress.of(Creating)[0].url == "https://backend.example/api/rl/jobs"
 
 
+def test_a_backend_that_cannot_train_at_present_gets_no_request_but_its_remedy_is_told(world: World) -> None:
+    class Bare(InMemoryBackend):
+        def features(self) -> Features:
+            return Features(base=self.base, obstacle="there is no torch", remedy="Install it.")
+
+    world.backends.backend = Bare(world=world.backend.world)
+    for config in ("sft.toml", "rl.toml"):
+        with pytest.raises(UsageError, match="there is no torch") as refused:
+            world.one(config)
+        assert refused.value.hint == "Install it."
+    assert world.backend.jobs == []
+
+
 def test_a_backend_that_is_slow_to_answer_is_asked_again(world: World) -> None:
     world.backend.fail_next("features", BackendUnreachable("refused", sent=False), times=2)
     assert world.one("rl.toml").ok

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from synth_train.adapters.dotenv_env import DotenvEnv
 from synth_train.adapters.hosted_backend import HostedBackend
 from synth_train.adapters.local.disk_blobs import DiskBlobStore, FolderResults
@@ -17,9 +19,9 @@ from synth_train.adapters.local.subprocess_executor import WORKER, SubprocessExe
 from synth_train.adapters.system_clock import SystemClock
 from synth_train.adapters.system_entropy import SystemEntropy
 from synth_train.domain.model.backend_base import EMBEDDED
-from synth_train.domain.model.errors import BackendRefused, NotOffered, TrainingError, UsageError
+from synth_train.domain.model.errors import BackendRefused, NotOffered, TrainingError
 from synth_train.domain.model.hosting import KeyPlace, Owner, Refusal, StoredFile, Verdict
-from synth_train.domain.model.jobs import Verification
+from synth_train.domain.model.jobs import Accepted, Features, IdempotencyKey, Kind, Verification
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.task_app import TaskAppKeys
 from synth_train.domain.usecases.hosting.files import Files
@@ -29,6 +31,7 @@ from synth_train.domain.usecases.hosting.service import Workshop
 from synth_train.domain.usecases.hosting.work import Queue
 from synth_train.ports.backend import Backend, BackendsPort
 from synth_train.ports.hosting import BlobStore, Inspector
+from synth_train.version import install_command
 
 US = Owner("local")
 """The one owner of everything: whoever may read the folder."""
@@ -45,13 +48,33 @@ class LocalBackend(HostedBackend):
     """Backend on this machine, for its user, who needs no API key.
 
     What cannot be kept, say on a full disk, is refused at once: here nobody would free any space meanwhile.
+
+    Args:
+        missing: packages that training takes and that are not installed. Jobs can be looked at, cancelled and
+            downloaded without them, and none can be created.
     """
 
-    def __init__(self, workshop: Workshop, key_ring: KeyRing, *, owner: Owner = US) -> None:
+    def __init__(
+        self, workshop: Workshop, key_ring: KeyRing, *, owner: Owner = US, missing: Sequence[str] = ()
+    ) -> None:
         super().__init__(workshop, EMBEDDED)
+        self._missing = missing
         self._key_ring = key_ring
         self._place: KeyPlace | None = None
         self._whose = owner
+
+    def features(self) -> Features:
+        """See `BackendPort.features`."""
+        features = super().features()
+        if not self._missing:
+            return features
+        return replace(features, obstacle=_obstacle(self._missing), remedy=_remedy())
+
+    def create(self, kind: Kind, request: bytes, key: IdempotencyKey) -> Accepted:
+        """See `BackendPort.create`."""
+        if self._missing:
+            raise BackendRefused(_obstacle(self._missing), hint=_remedy())
+        return super().create(kind, request, key)
 
     def lend_environment_key(self, keys: TaskAppKeys, *, name: str, file: Path | None) -> None:
         """Hand the keys down to workers, and note where they were found."""
@@ -109,29 +132,24 @@ class LocalBackends(BackendsPort):
         self._needed = needed
 
     def connect(self, base: str, api_key: Secret | None) -> Backend:
-        """The embedded backend; `base` and `api_key` say nothing about it.
-
-        Raises:
-            UsageError: what it trains with is not installed. Nothing has been made then.
-        """
+        """The embedded backend; `base` and `api_key` say nothing about it."""
         missing = [name for name in self._needed if find_spec(name) is None]
-        if missing:
-            old = " They need Python 3.11 or newer." if sys.version_info < (3, 11) else ""
-            raise UsageError(
-                f"the embedded backend trains with {', '.join(self._needed)}; not installed: {', '.join(missing)}",
-                hint=f"Install them with: pip install 'synth-train[local]'.{old}",
-            )
         home = LocalHome(self._folder.absolute())
         key_ring = KeyRing(self._environ, DotenvEnv(self._environ).read)
-        return LocalBackend(workshop_in(home, key_ring, program=self._program), key_ring)
+        workshop = workshop_in(home, key_ring, program=self._program, missing=missing)
+        return LocalBackend(workshop, key_ring, missing=missing)
 
 
-def workshop_in(home: LocalHome, key_ring: KeyRing, *, program: Sequence[str] = WORKER) -> Workshop:
-    """A workshop over the state in a folder, which is made when it is first asked."""
+def workshop_in(
+    home: LocalHome, key_ring: KeyRing, *, program: Sequence[str] = WORKER, missing: Sequence[str] = ()
+) -> Workshop:
+    """A workshop over the state in a folder, which is made when it is first asked. Without the packages that are
+    `missing` it starts no worker."""
     clock, entropy = SystemClock(), SystemEntropy()
     store, blobs = SqliteJobStore(home.database), DiskBlobStore(home.blobs, entropy)
     queue = Queue(store=store, clock=clock, hindrance=key_ring.hindrance)
-    executor = SubprocessExecutor(home, queue, key_ring, program=program)
+    obstacle = _obstacle(missing) if missing else ""
+    executor = SubprocessExecutor(home, queue, key_ring, program=program, obstacle=obstacle)
     return Workshop(
         files=Files(store=store, blobs=blobs, inspector=_Trusting(), clock=clock, entropy=entropy),
         jobs=Jobs(store=store, executor=executor, clock=clock, entropy=entropy, cancel_grace=CANCEL_GRACE),
@@ -145,6 +163,15 @@ class _Trusting(Inspector):
 
     def inspect(self, file: StoredFile, blobs: BlobStore) -> Verdict | None:
         return Verdict(ok=True)
+
+
+def _obstacle(missing: Sequence[str]) -> str:
+    return f"what the embedded backend trains with is not installed: {', '.join(missing)}"
+
+
+def _remedy() -> str:
+    old = " They need Python 3.11 or newer." if sys.version_info < (3, 11) else ""
+    return f"Install them with: {install_command('local')}{old and '.'}{old}"
 
 
 def _no_vault() -> NotOffered:

@@ -38,13 +38,23 @@ class SubprocessExecutor(Executor):
         queue: as a worker of this process would see it.
         key_ring: what the worker inherits.
         program: what to run; tests give another that trains otherwise.
+        obstacle: why no worker could train here; jobs wait then, and say so. Empty when one could.
     """
 
-    def __init__(self, home: LocalHome, queue: Queue, key_ring: KeyRing, *, program: Sequence[str] = WORKER) -> None:
+    def __init__(
+        self,
+        home: LocalHome,
+        queue: Queue,
+        key_ring: KeyRing,
+        *,
+        program: Sequence[str] = WORKER,
+        obstacle: str = "",
+    ) -> None:
         self._home = home
         self._queue = queue
         self._key_ring = key_ring
         self._program = program
+        self._obstacle = obstacle
 
     def wake(self) -> None:
         # What made the work is done, and must not seem to have failed because no worker could be started: the jobs that
@@ -62,6 +72,8 @@ class SubprocessExecutor(Executor):
         if lock is None:
             return
         try:
+            if self._obstacle:
+                raise Refusal(500, "no_worker", self._obstacle)
             self._start(lock)
         finally:
             os.close(lock)

@@ -154,6 +154,10 @@ class Features(Struct, frozen=True, kw_only=True):
     """The API root in use: `/api` is added to a bare base when only that answers."""
     takes_config: bool = False
     """Whether `metadata.config` of an SFT job is read: the parts that the hosted wire drops."""
+    obstacle: str = ""
+    """Why nothing can be trained there at present, though jobs can be looked at; empty when it can."""
+    remedy: str = ""
+    """What to do about the obstacle."""
 
 
 class Verification(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
-from synth_train.domain.model.errors import GaveUpWaiting, TrainingError
+from synth_train.domain.model.errors import GaveUpWaiting, TrainingError, UsageError
 from synth_train.domain.model.jobs import Features, JobId, Kind
 from synth_train.domain.model.moments import ApiRootFound, Noted, ProblemFound
 from synth_train.domain.model.plan import Plan, TaskUrl
@@ -61,6 +61,8 @@ class CarryOut:
         # Rows first: what is wrong with them is known without a request.
         training, validation = check_rows(plan, self._ports.datasets, self._ports.progress)
         features = self._features
+        if features.obstacle:
+            raise UsageError(features.obstacle, hint=features.remedy)
         for problem in not_sent(plan, features.takes_config):
             self._ports.progress.tell(ProblemFound(problem=problem))
         if plan.kind is Kind.RL:
