@@ -13,8 +13,9 @@ def installed_version(package: str) -> str | None:
         return None
 
 
-def install_command(extra: str) -> str:
-    """What installs an extra of ours, given how we were installed: from a checkout, or from an index."""
+def install_command(extras: str) -> str:
+    """What installs extras of ours (`local`, or `local,serve`), given how we were installed: from a checkout, or from an
+    index."""
     import json
     import shlex
     from importlib.metadata import PackageNotFoundError, distribution
@@ -27,12 +28,12 @@ def install_command(extra: str) -> str:
     except PackageNotFoundError:  # a source tree that was never installed
         origin = {"url": root.as_uri(), "dir_info": {"editable": True}}
     if "dir_info" not in origin:
-        return f"pip install 'synth-train[{extra}]'"
+        return f"pip install 'synth-train[{extras}]'"
     folder = Path(unquote(urlsplit(origin["url"]).path))
     editable = "-e " if origin["dir_info"].get("editable") else ""
-    constraints = folder / "constraints" / f"{extra}.txt"
-    pinned = f" -c {shlex.quote(str(constraints))}" if constraints.is_file() else ""
-    return f"pip install {editable}'{folder}[{extra}]'{pinned}"
+    constraints = folder / "constraints" / "local.txt"
+    pinned = f" -c {shlex.quote(str(constraints))}" if "local" in extras and constraints.is_file() else ""
+    return f"pip install {editable}'{folder}[{extras}]'{pinned}"
 
 
 def own_version() -> str:

@@ -16,6 +16,7 @@ from synth_train.domain.model.hosting import Owner, Refusal, owner_of
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.settings import API_KEY
 from synth_train.entrypoints.exit_codes import ExitCode
+from synth_train.version import install_command
 
 if TYPE_CHECKING:
     from synth_train.adapters.serving.server import Server
@@ -159,10 +160,11 @@ def _folder() -> Path:
 def _refuse_without(packages: Sequence[str], extra: str) -> None:
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
-        old = " They need Python 3.11 or newer." if extra == "local" and sys.version_info < (3, 11) else ""
+        old = ". They need Python 3.11 or newer." if extra == "local" and sys.version_info < (3, 11) else ""
+        what = "The server needs the extras [serve] and [local]"
         raise UsageError(
             f"not installed: {', '.join(missing)}",
-            hint=f"The server needs the extras [serve] and [local]: pip install 'synth-train[local,serve]'.{old}",
+            hint=f"{what}. Install them with: {install_command('local,serve')}{old}",
         )
 
 
