@@ -16,14 +16,16 @@ import sys
 import tempfile
 import zipfile
 from collections import Counter
+from io import BytesIO
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import msgspec
 
 from synth_train.adapters import toml_text
 from synth_train.domain.model import catalog
 from synth_train.domain.model.catalog import Gate
+from synth_train.domain.model.dataset import Part, Stamp
 from synth_train.domain.model.errors import InvalidConfig
 from synth_train.domain.model.jobs import Kind
 from synth_train.domain.model.plan import Plan
@@ -42,6 +44,12 @@ class AnyFile:
     def locate(self, name: str, *, beside: Path | None) -> Located:
         path = (beside or Path("/data")) / name
         return Located(path=path, tried=(path,))
+
+    def stamp(self, path: Path) -> Stamp:
+        return Stamp(1, 0)
+
+    def open(self, part: Part) -> BinaryIO:
+        return BytesIO()
 
 
 def main() -> int:

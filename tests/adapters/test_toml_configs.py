@@ -63,13 +63,23 @@ def test_a_file_like_no_other_is_told_what_there_is(configs: TomlConfigs, here: 
     )
 
 
+def test_other_tomls_are_not_offered_in_place_of_a_missing_config(configs: TomlConfigs, here: Path) -> None:
+    (here / "pyproject.toml").write_text('[project]\nname = "x"\n')
+    (here / "broken.toml").write_text("[job\n")
+    (here / "folder.toml").mkdir()
+    assert refusal(configs, "pyprojct.toml") == "pyprojct.toml: there is no such file"
+    write(here / "a.toml")
+    write(here / "b.toml")
+    assert refusal(configs, "pyproject2.toml") == "pyproject2.toml: there is no such file; there are a.toml and b.toml"
+
+
 def test_a_missing_directory_is_named(configs: TomlConfigs, here: Path) -> None:
     assert refusal(configs, "cfg/a.toml") == f"cfg/a.toml: there is no such file, and no directory {here / 'cfg'}"
 
 
 def test_a_directory_is_told_apart_from_a_file(configs: TomlConfigs, here: Path) -> None:
     write(here / "configs/a.toml")
-    assert refusal(configs, "configs") == "configs: this is a directory; name a TOML file in it; there are a.toml"
+    assert refusal(configs, "configs") == "configs: this is a directory; name a TOML file in it; there is a.toml"
 
 
 def test_a_path_through_a_file_is_no_file(configs: TomlConfigs, here: Path) -> None:

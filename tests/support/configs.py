@@ -47,10 +47,15 @@ def planned(
     at: str = "train.toml",
     sets: tuple[str, ...] = (),
     files: dict[str, bytes] | None = None,
+    locked: tuple[str, ...] = (),
     **choices: Any,
 ) -> Plan:
-    """The plan of a config that stands in `/work`, which is the working directory; `sets` are `--set` options."""
+    """The plan of a config that stands in `/work`, which is the working directory; `sets` are `--set` options,
+    `locked` are files that may not be read."""
     configs = InMemoryConfigs({at: text})
     overrides = tuple(configs.override(one) for one in sets)
-    plan_config = PlanConfig(datasets=InMemoryDatasets(FILES if files is None else files))
+    datasets = InMemoryDatasets(FILES if files is None else files)
+    for name in locked:
+        datasets.lock(name)
+    plan_config = PlanConfig(datasets=datasets)
     return plan_config(configs.read(Path(at)), Choices(overrides=overrides, **choices))

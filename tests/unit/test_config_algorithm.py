@@ -107,8 +107,36 @@ def test_a_triple_of_the_other_kind_names_the_kind_that_is_expected() -> None:
     assert said(algorithm("online", "policy_gradient", "gspo"), Kind.SFT) == (
         "algorithm: this is an algorithm of RL in an SFT config; write "
         'type = "offline", method = "supervised_finetune", variety = "fft", or '
-        'type = "offline", method = "sft", variety = "fft", or type = "offline", method = "sft", variety = "lora"'
+        'type = "offline", method = "sft", variety = "fft", or type = "offline", method = "sft", variety = "lora";'
+        ' or make it an RL config: type = "rl" at the top, or --type'
     )
+
+
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        (
+            algorithm("online", "sft", "lora"),
+            'algorithm: type = "online" is of RL, but method = "sft" and variety = "lora" are of SFT;'
+            ' for RL write method = "policy_gradient" and variety = "gspo", for SFT write type = "offline"',
+        ),
+        (
+            algorithm("offline", "policy_gradient", "gspo"),
+            'algorithm: method = "policy_gradient" and variety = "gspo" are of RL, but type = "offline" is of SFT;'
+            ' for RL write type = "online", for SFT write method = "supervised_finetune" and variety = "fft"',
+        ),
+        (
+            algorithm(method="sft", variety="grpo"),
+            'algorithm: variety = "grpo" is of RL, but method = "sft" is of SFT; for RL write type = "online" and'
+            ' method = "policy_gradient" and variety = "gspo", for SFT write type = "offline" and variety = "fft"',
+        ),
+    ],
+)
+def test_words_of_both_kinds_are_told_apart_with_the_way_out_for_either(
+    table: dict[str, Any], problem: str, kind: Kind
+) -> None:
+    assert said(table, kind) == problem
 
 
 def test_missing_words_are_named() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from synth_train.domain.model.config.check import DEEPEST, check, view_of
+from synth_train.domain.model.config.check import DEEPEST, check, clues, view_of
 from synth_train.domain.model.config.findings import UnknownKeys
 from synth_train.domain.model.jobs import Kind
 from synth_train.domain.model.places import Severity, dotted
@@ -204,12 +204,64 @@ def test_a_misspelt_section_is_an_error_when_the_known_one_is_not_there() -> Non
     assert one({"hyperparametres": {}}) == "hyperparametres: unknown section; did you mean hyperparameters?"
 
 
-def test_a_key_like_one_that_is_there_is_a_warning_that_names_it() -> None:
-    table = {"hyperparameters": {"n_epochs": 1}, "hyperparametres": {"n_epochs": 2}}
-    assert one(table) == (
-        "warning: hyperparametres: unknown section; it looks like hyperparameters, which is there as well;"
-        " hosted backends do not get it"
-    )
+@pytest.mark.parametrize(
+    ("table", "kind", "problem"),
+    [
+        (
+            {"hyperparameters": {"n_epochs": 1}, "hyperparameter": {"n_epochs": 2}},
+            Kind.SFT,
+            "hyperparameter: unknown section; it looks like hyperparameters, which is there as well: keep one of them",
+        ),
+        (
+            hyper(n_epochs=1, n_epoch=2),
+            Kind.SFT,
+            "hyperparameters.n_epoch: unknown key; it looks like n_epochs, which is there as well: keep one of them",
+        ),
+        (
+            {"rollout": {}, "rolout": {}},
+            Kind.RL,
+            "rolout: unknown section; it looks like rollout, which is there as well: keep one of them",
+        ),
+    ],
+)
+def test_a_key_like_one_that_is_there_is_an_error_that_names_it(
+    table: dict[str, Any], kind: Kind, problem: str
+) -> None:
+    assert one(table, kind) == problem
+    assert one(table, kind, UnknownKeys.WARNINGS).startswith(f"warning: {problem}")
+
+
+def test_an_unknown_key_that_was_typed_just_now_is_an_error_unless_such_are_let_through() -> None:
+    table = hyper(world_size=8)
+    typed = [check(table, Kind.SFT, unknown, lambda _: True).findings[0].severity for unknown in UnknownKeys]
+    assert dict(zip(UnknownKeys, typed, strict=True)) == {
+        UnknownKeys.BY_LIKENESS: Severity.ERROR,
+        UnknownKeys.ERRORS: Severity.ERROR,
+        UnknownKeys.WARNINGS: Severity.WARNING,
+    }
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("sfft", '; did you mean "sft"?'), ("prompt_learning", ""), ("", ""), ("r l", '; did you mean "rl"?')],
+)
+@pytest.mark.parametrize("kind", Kind)
+def test_a_type_that_is_no_kind_is_an_error(kind: Kind, word: str, meant: str) -> None:
+    assert one({"type": word}, kind) == f'type: "{word}" is none of "rl", "sft"{meant}'
+
+
+def test_case_and_blanks_do_not_count_in_a_type() -> None:
+    assert said({"type": " SFT "}) == []
+
+
+def test_clues_are_sections_that_are_misspelt_for_either_kind_and_a_type_that_is_none() -> None:
+    table = {"type": "sfft", "algoritm": {}, "hyperparamters": {}, "rolout": {}, "rollout": {"ops": 3}, "note": 1}
+    assert {f"{dotted(clue.path)}: {clue.what}" for clue in clues(table)} == {
+        'type: "sfft" is none of "rl", "sft"; did you mean "sft"?',
+        "algoritm: unknown section; did you mean algorithm?",
+        "rolout: unknown section; it looks like rollout, which is there as well: keep one of them",
+        "hyperparamters: unknown section; did you mean hyperparameters?",
+    }
 
 
 def test_a_key_like_nothing_is_a_warning_that_says_what_becomes_of_it() -> None:

@@ -53,6 +53,13 @@ def test_editor_and_check_find_fault_with_the_same_values(section: str, key: str
     assert any(found.path == (section, key) for found in check(table, Kind.SFT).findings)
 
 
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize(("word", "fits"), [("rl", True), (" SFT ", True), ("sfft", False), ("", False)])
+def test_the_type_at_the_top_is_a_kind_in_any_case(kind: Kind, word: str, fits: bool) -> None:
+    assert Draft202012Validator(json_schema(kind)).is_valid({"type": word}) is fits
+    assert (not check({"type": word}, kind).findings) is fits
+
+
 @pytest.mark.parametrize("model", [{"base": "a"}, {"source": "a"}, {}])
 def test_one_model_is_enough_and_none_may_come_from_the_command_line(model: dict[str, str]) -> None:
     assert Draft202012Validator(json_schema(Kind.RL)).is_valid({"model": model})

@@ -71,6 +71,29 @@ def test_a_config_that_gives_no_kind_away_says_how_to_name_it() -> None:
     assert "--type" in caught.value.hint
 
 
+def test_a_config_without_a_kind_is_told_what_it_may_have_meant_and_what_the_smallest_one_has() -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        planned('type = "sfft"\n\n[algoritm]\n')
+    assert str(caught.value).splitlines() == [
+        "train.toml: cannot tell whether this is an RL or an SFT config",
+        'train.toml:1: type: "sfft" is none of "rl", "sft"; did you mean "sft"?',
+        "train.toml:3: algoritm: unknown section; did you mean algorithm?",
+    ]
+    assert all(word in caught.value.hint for word in ("base in [model]", "task_url in [services]", "data in [job]"))
+
+
+def test_an_empty_config_is_said_to_be_empty() -> None:
+    assert refused("# nothing\n") == (
+        "train.toml: cannot tell whether this is an RL or an SFT config: it has no settings at all"
+    )
+
+
+def test_a_type_that_is_none_is_an_error_even_if_the_kind_is_known() -> None:
+    assert refused('type = "sfft"\n' + SFT) == (
+        'train.toml:1: type: "sfft" is none of "rl", "sft"; did you mean "sft"?'
+    )
+
+
 def test_the_option_decides_the_kind() -> None:
     plan = planned('[training]\nmode = "lora"\n', kind=Kind.SFT, model="Qwen/Qwen3-4B", dataset="rows.jsonl")
     assert plan.kind is Kind.SFT
@@ -372,6 +395,21 @@ def test_a_misspelt_file_name_is_told_the_near_one() -> None:
     assert refused(SFT.replace("rows", "rosw")).endswith("; did you mean /work/rows.jsonl?")
 
 
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        (".", "/work: is a directory, not a file. Name the JSONL file inside."),
+        ("empty.jsonl", "/work/empty.jsonl: is empty; there is nothing to train on"),
+        ("locked.jsonl", "/work/locked.jsonl: cannot be read: Permission denied"),
+    ],
+)
+def test_a_dataset_that_cannot_be_one_is_refused_where_it_is_named(name: str, problem: str) -> None:
+    files = {"/work/empty.jsonl": b"", "/work/locked.jsonl": b"rows"}
+    text = SFT.replace("rows.jsonl", name)
+    assert refused(text, files=files, locked=("locked.jsonl",)) == f"train.toml:8: job.data: {problem}"
+    assert refused(SFT, files=files, locked=("locked.jsonl",), dataset=name) == f"--dataset: {problem}"
+
+
 def test_no_dataset_is_an_error_that_names_the_option() -> None:
     text = SFT.replace('data = "rows.jsonl"', "")
     assert refused(text) == "train.toml:6: job.data: missing: name a JSONL file, or give --dataset"
@@ -395,6 +433,34 @@ def test_the_last_of_several_overrides_counts() -> None:
     plan = planned(SFT, sets=("hyperparameters.n_epochs=2", "hyperparameters={n_epochs=3}", "lora.r=8"))
     assert plan.table["hyperparameters"] == {"n_epochs": 3}
     assert plan.table["lora"] == {"r": 8}
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        (
+            "hyperparameters.n_epoch=3",
+            "hyperparameters.n_epoch: unknown key; it looks like n_epochs, which is there as well: keep one of them",
+        ),
+        (
+            "hyperparameter.n_epochs=3",
+            "hyperparameter: unknown section; it looks like hyperparameters, which is there as well: keep one of them",
+        ),
+        ("n_epochs=3", "n_epochs: unknown key; it belongs to [hyperparameters]"),
+        ("job.wibble.x=3", "job.wibble: unknown key"),
+    ],
+)
+def test_an_unknown_key_of_an_override_is_an_error_of_the_option(setting: str, problem: str) -> None:
+    assert refused(SFT, sets=(setting,)) == f"--set {setting}: {problem}"
+    assert warned(planned(SFT, sets=(setting,), unknown_keys=UnknownKeys.WARNINGS)) == [
+        f"--set {setting}: {problem}; hosted backends do not get it"
+    ]
+
+
+def test_an_unknown_section_of_the_file_stays_its_own_when_an_override_adds_to_it() -> None:
+    assert warned(planned(SFT + "[wibble]\nx = 1\n", sets=("wibble.y=2",))) == [
+        "train.toml:13: wibble: unknown section; hosted backends do not get it"
+    ]
 
 
 def test_an_override_heals_what_it_replaces() -> None:
@@ -440,8 +506,8 @@ n_epochs = 1
         'train.toml:7: job.model: "Qwen/Qwen3-4X" is not in the catalogue; did you mean Qwen/Qwen3-4B?',
         "train.toml:10: hyperparameters.n_epoch: unknown key; did you mean n_epochs?",
         'train.toml:11: hyperparameters.batch_size: expected a whole number, got the text "1"; write 1 without quotes',
-        "warning: train.toml:13: hyperparametres: unknown section; it looks like hyperparameters, which is there as"
-        " well; hosted backends do not get it",
+        "train.toml:13: hyperparametres: unknown section; it looks like hyperparameters, which is there as well:"
+        " keep one of them",
     ]
     assert len(caught.value.problems) == 6
     assert "--allow-unknown" in caught.value.hint

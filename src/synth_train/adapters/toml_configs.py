@@ -19,6 +19,7 @@ TOOL_FOLDERS = frozenset((".git", ".venv", "node_modules", "__pycache__", "dist"
 """Where tools keep their own files: nobody's configs, and often most of a tree."""
 
 _USUAL_FOLDERS = ("configs", "examples", "training")
+_MOST_NAMED = 5
 _MEMORY = "train_cli.json"
 _LAST = "LAST_CONFIG"
 
@@ -114,22 +115,27 @@ def _trouble(path: Path, error: OSError) -> str:
         return f"this file cannot be read: {error.strerror}"
     if not path.parent.is_dir():
         return f"there is no such file, and no directory {path.parent}"
-    meant = nearest(path.stem, [file.stem for file in _tomls_in(path.parent)])
-    return (
-        f"there is no such file; did you mean {meant}.toml?"
-        if meant
-        else "there is no such file" + _found_in(path.parent)
-    )
+    meant = nearest(path.stem, [Path(name).stem for name in _configs_in(path.parent)])
+    if meant:
+        return f"there is no such file; did you mean {meant}.toml?"
+    return "there is no such file" + _found_in(path.parent)
 
 
 def _found_in(folder: Path) -> str:
-    names = [file.name for file in _tomls_in(folder)]
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"; there are {', '.join(names[:5])}{more}" if names else ""
+    names = _configs_in(folder)
+    shown = [*names[:_MOST_NAMED], *([f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else [])]
+    if not shown:
+        return ""
+    *head, last = shown
+    return f"; there {'are' if head else 'is'} {', '.join(head)}{' and ' if head else ''}{last}"
 
 
-def _tomls_in(folder: Path) -> list[Path]:
-    try:
-        return sorted(file for file in folder.iterdir() if file.suffix == ".toml")
-    except OSError:
-        return []
+def _configs_in(folder: Path) -> list[str]:
+    """Names of the training configs in a directory. Other TOMLs, such as `pyproject.toml`, are not what was meant."""
+    names = []
+    with suppress(OSError):
+        for file in sorted(folder.glob("*.toml")):
+            with suppress(OSError):
+                if toml_text.training_document(_raw(file), path=file, shown=file.name) is not None:
+                    names.append(file.name)
+    return names

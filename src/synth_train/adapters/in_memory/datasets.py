@@ -34,6 +34,7 @@ class InMemoryDatasets(DatasetPort):
         self.read_so_far = 0
         self._cwd, self._home, self._chunk = cwd, home, chunk
         self._written: dict[Path, int] = {}
+        self._locked: set[Path] = set()
         for name, content in (files or {}).items():
             self.write(name, content)
 
@@ -44,22 +45,29 @@ class InMemoryDatasets(DatasetPort):
         self._written[path] = len(self._written) + sum(self._written.values()) + 1
         return path
 
+    def lock(self, name: str) -> None:
+        """Let a file be seen but not read."""
+        self._locked.add(self._path(self._cwd, name))
+
     def locate(self, name: str, *, beside: Path | None) -> Located:
         starts = [self._cwd] if beside is None else [str(beside), self._cwd]
         tried = tuple(dict.fromkeys(self._path(start, name) for start in starts))
-        there = [path for path in tried if path in self.files]
+        there = [path for path in tried if path in self.files or self._is_directory(path)]
         if not there:
             return Located(path=None, tried=tried, near=tuple(near for path in tried for near in self._near(path))[:3])
-        shadowed = next((path for path in there[1:] if self.files[path] != self.files[there[0]]), None)
+        shadowed = next((path for path in there[1:] if self.files.get(path) != self.files.get(there[0])), None)
         return Located(path=there[0], tried=tried, shadowed=shadowed)
 
     def stamp(self, path: Path) -> Stamp:
         if path in self.files:
             return Stamp(len(self.files[path]), self._written[path])
-        if any(path in other.parents for other in self.files):
+        if self._is_directory(path):
             raise InvalidDataset(f"{path}: is a directory, not a file", hint="Name the JSONL file inside.")
         near = ", ".join(map(str, self._near(path)))
         raise InvalidDataset(f"{path}: there is no such file", hint=near and f"Did you mean {near}?")
+
+    def _is_directory(self, path: Path) -> bool:
+        return any(path in other.parents for other in self.files)
 
     def chunks(self, path: Path) -> Iterator[bytes]:
         self.stamp(path)
@@ -74,6 +82,8 @@ class InMemoryDatasets(DatasetPort):
         stamp = self.stamp(part.path)
         if part.stamp not in (None, stamp):
             raise _changed(part.path)
+        if part.path in self._locked:
+            raise InvalidDataset(f"{part.path}: cannot be read: Permission denied")
         return _Reader(self, part, stamp)
 
     def sha256(self, part: Part) -> str:

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from synth_train.domain.model import catalog
 from synth_train.domain.model.catalog import Gate, Model
 from synth_train.domain.model.config.algorithm import default_for, kind_of, wrong_with
-from synth_train.domain.model.config.check import check, view_of
+from synth_train.domain.model.config.check import check, clues, view_of
 from synth_train.domain.model.config.findings import UnknownKeys
-from synth_train.domain.model.errors import InvalidConfig, UsageError
+from synth_train.domain.model.dataset import Part
+from synth_train.domain.model.errors import InvalidConfig, InvalidDataset, UsageError
 from synth_train.domain.model.jobs import Kind
 from synth_train.domain.model.places import KeyPath, Place, Problem, Severity, dotted, quoted
 from synth_train.domain.model.plan import Plan, TaskUrl
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 
 _OPTION_MODEL = Place("--model")
 _OPTION_DATASET = Place("--dataset")
+
+_SMALLEST = (
+    'The smallest RL config has type = "rl", base in [model] and task_url in [services]; the smallest SFT config'
+    ' type = "sft", model and data in [job]. The kind can be given with --type, too.'
+)
 
 
 class Choices(Struct, frozen=True, kw_only=True):
@@ -50,7 +56,8 @@ class Choices(Struct, frozen=True, kw_only=True):
 
 
 class PlanConfig(Struct, frozen=True, kw_only=True):
-    """Turn a config into a plan. Asks nothing of any network, and nothing of a data file but where it is."""
+    """Turn a config into a plan. Asks nothing of any network, and nothing of a data file but where it is, that it
+    can be read, and that it is not empty."""
 
     datasets: DatasetPort
 
@@ -109,9 +116,12 @@ class _Draft:
         table = _overlaid(document.table, choices.overrides)
         kind = choices.kind or kind_of(table)
         if kind is None:
-            self._say((), "cannot tell whether this is an RL or an SFT config")
-            raise self._invalid(hint='Write type = "rl" or type = "sft" at the top of the file, or give --type.')
-        self._checked = check(table, kind, choices.unknown_keys)
+            for finding in clues(table):
+                self._say(finding.path, finding.what, finding.severity)
+            empty = "" if table else ": it has no settings at all"
+            self._say((), f"cannot tell whether this is an RL or an SFT config{empty}")
+            raise self._invalid(hint=_SMALLEST)
+        self._checked = check(table, kind, choices.unknown_keys, lambda path: self._override_of(path) is not None)
         for finding in self._checked.findings:
             self._say(finding.path, finding.what, finding.severity)
         self._algorithm(table, kind)
@@ -299,12 +309,28 @@ class _Draft:
                 f"{key}: using {located.path}, in the working directory; beside the config, at {located.tried[0]},"
                 " there is none"
             )
+        if located.path is not None:
+            self._readable(located.path, at)
         return located.path
 
+    def _readable(self, path: Path, at: KeyPath | Place) -> None:
+        try:
+            with self._datasets.open(Part(path, 0, 0)):
+                pass
+            if not self._datasets.stamp(path).size:
+                self._say(at, f"{path}: is empty; there is nothing to train on")
+        except InvalidDataset as error:
+            self._say(at, f"{error}. {error.hint}".removesuffix(". "))
+
     def _override_of(self, path: KeyPath) -> Override | None:
-        """The last override that sets `path`, or a table that it stands in."""
-        setting = (item for item in reversed(self._choices.overrides) if item.path == path[: len(item.path)])
-        return next(setting, None)
+        """The last override that sets `path`, or a table that it stands in, or that made `path` by setting a key in
+        it."""
+        for item in reversed(self._choices.overrides):
+            if item.path == path[: len(item.path)]:
+                return item
+            if item.path[: len(path)] == path and not _holds(self._document.table, path):
+                return item
+        return None
 
     def _place_of(self, path: KeyPath) -> Place:
         override = self._override_of(path)
@@ -344,6 +370,15 @@ def _overlaid(table: Mapping[str, Any], overrides: tuple[Override, ...]) -> dict
             inner = child
         inner[last] = override.value
     return whole
+
+
+def _holds(table: object, path: KeyPath) -> bool:
+    """Whether a table has something at a path of names."""
+    for name in path:
+        if not isinstance(table, Mapping) or name not in table:
+            return False
+        table = table[name]
+    return True
 
 
 def _option(override: Override) -> str:

@@ -52,6 +52,10 @@ _MARKS = (
     ("type", ("offline",), Kind.SFT),
     ("variety", ("fft",), Kind.SFT),
 )
+_ONLY_OF = {
+    (key, word): kind for key, words, kind in (*_MARKS, ("variety", ("lora", "qlora"), Kind.SFT)) for word in words
+}
+"""The words that only one kind has."""
 
 
 def kind_of(table: Mapping[str, Any]) -> Kind | None:
@@ -91,8 +95,12 @@ def wrong_with(table: Mapping[str, Any], kind: Kind) -> Finding | None:
         if fitting[0].kind is kind:
             return None
         return Finding(
-            ("algorithm",), f"this is an algorithm of {_name(fitting[0].kind)} in {_config(kind)}; {_expected(kind)}"
+            ("algorithm",),
+            f"this is an algorithm of {_name(fitting[0].kind)} in {_config(kind)}; {_expected(kind)};"
+            f' or make it {_config(fitting[0].kind)}: type = "{fitting[0].kind.value}" at the top, or --type',
         )
+    if contradiction := _contradiction(given):
+        return Finding(("algorithm",), contradiction)
     best, fitting = _nearest(given, tuple(triple for triple in TRIPLES if triple.kind is kind))
     if missing:
         return Finding(("algorithm",), f"{' and '.join(missing)} missing; {_expected(kind)}")
@@ -103,6 +111,28 @@ def wrong_with(table: Mapping[str, Any], kind: Kind) -> Finding | None:
     allowed = " or ".join(dict.fromkeys(f'"{getattr(triple, key)}"' for triple in fitting))
     remedy = _REMEDIES.get(given[key], f"write {key} = {allowed}")
     return Finding(("algorithm", key), f"{quoted(given[key])} is not trained by {_name(kind)} jobs; {remedy}")
+
+
+def _contradiction(given: Mapping[str, str]) -> str:
+    """That some words are of RL and others of SFT, and what to write for either; empty when they are not."""
+    sides = {kind: [key for key in KEYS if _ONLY_OF.get((key, given[key])) is kind] for kind in Kind}
+    if not all(sides.values()):
+        return ""
+    facts = ", but ".join(f"{_settings(given, keys)} {_of(kind, keys)}" for kind, keys in sides.items())
+    ways = []
+    for kind in Kind:
+        _, (nearest, *_) = _nearest(given, tuple(triple for triple in TRIPLES if triple.kind is kind))
+        meant = nearest.as_table()
+        ways.append(f"for {_name(kind)} write {_settings(meant, [key for key in KEYS if meant[key] != given[key]])}")
+    return f"{facts}; {', '.join(ways)}"
+
+
+def _settings(table: Mapping[str, str], keys: list[str]) -> str:
+    return " and ".join(f'{key} = "{table[key]}"' for key in keys)
+
+
+def _of(kind: Kind, keys: list[str]) -> str:
+    return f"{'is' if len(keys) == 1 else 'are'} of {_name(kind)}"
 
 
 def _nearest(given: Mapping[str, str], triples: tuple[Triple, ...]) -> tuple[int, list[Triple]]:

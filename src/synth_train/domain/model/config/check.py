@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, time
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, inspect
 
 from synth_train.domain.model.config.findings import Finding, UnknownKeys
-from synth_train.domain.model.config.tables import OpenTable
+from synth_train.domain.model.config.tables import ONE_OF, OpenTable
 from synth_train.domain.model.jobs import Kind
 from synth_train.domain.model.nearness import nearest
-from synth_train.domain.model.places import KeyPath, Severity, dotted
+from synth_train.domain.model.places import KeyPath, Severity, dotted, quoted
 
 if TYPE_CHECKING:
     from synth_train.domain.model.config.rl import RlConfig
@@ -59,20 +59,55 @@ def view_of(kind: Kind) -> type[RlConfig] | type[SftConfig]:
     return SftConfig
 
 
-def check(table: Mapping[str, Any], kind: Kind, unknown: UnknownKeys = UnknownKeys.BY_LIKENESS) -> Checked:
-    """Hold `table` against everything that is known of configs of `kind`."""
+def _never(_: KeyPath) -> bool:
+    return False
+
+
+def check(
+    table: Mapping[str, Any],
+    kind: Kind,
+    unknown: UnknownKeys = UnknownKeys.BY_LIKENESS,
+    typed: Callable[[KeyPath], bool] = _never,
+) -> Checked:
+    """Hold `table` against everything that is known of configs of `kind`.
+
+    Args:
+        table: as it was read.
+        kind: of job.
+        unknown: what a key is of which nothing is known.
+        typed: whether a key was typed with this very command. Such a key is nobody's newer schema: when it is
+            unknown it is a slip, and an error unless unknown keys are let through.
+    """
     root = inspect.type_info(view_of(kind))
     assert isinstance(root, inspect.StructType)
-    checker = _Checker(root, kind, unknown)
+    checker = _Checker(root, kind, unknown, typed)
     fit = checker.known(root, table, ())
     return Checked(fit, tuple(checker.findings))
+
+
+def clues(table: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """Why a table may not give its kind away: a `type` that is none, and sections that are misspelt for either kind."""
+    found = {kind: check(table, kind).findings for kind in Kind}
+    unknown = [{finding.path for finding in found[kind] if finding.of_unknown_key} for kind in Kind]
+    nowhere = set.intersection(*unknown)
+    reasons = {
+        finding.path: finding
+        for findings in found.values()
+        for finding in findings
+        if finding.severity is Severity.ERROR
+        and len(finding.path) == 1
+        and (finding.path in nowhere or finding.path == ("type",))
+    }
+    return tuple(reasons.values())
 
 
 class _Checker:
     """One check. Each method returns its value as it would be sent, or `_UNFIT` after saying why it cannot be."""
 
-    def __init__(self, root: inspect.StructType, kind: Kind, unknown: UnknownKeys) -> None:
-        self._root, self._kind, self._unknown = root, kind, unknown
+    def __init__(
+        self, root: inspect.StructType, kind: Kind, unknown: UnknownKeys, typed: Callable[[KeyPath], bool]
+    ) -> None:
+        self._root, self._kind, self._unknown, self._typed = root, kind, unknown, typed
         self.findings: list[Finding] = []
 
     def known(self, expected: inspect.StructType, table: Mapping[str, Any], path: KeyPath) -> dict[str, Any]:
@@ -86,6 +121,9 @@ class _Checker:
 
     def _value(self, expected: inspect.Type, value: Any, path: KeyPath) -> Any:
         if isinstance(expected, inspect.Metadata):
+            words = (expected.extra or {}).get(ONE_OF)
+            if words and isinstance(value, str) and value.strip().lower() not in words:
+                return self._found(path, _none_of(value, words))
             return self._value(expected.type, value, path)
         if isinstance(expected, inspect.AnyType):
             return self._any(value, path)
@@ -142,11 +180,11 @@ class _Checker:
         if meant is not None:
             advice = f"; did you mean {meant}?"
         elif twin is not None:
-            advice = f"; it looks like {twin}, which is there as well"
+            advice = f"; it looks like {twin}, which is there as well: keep one of them"
         else:
             advice = self._home(name)
         refused = self._unknown is UnknownKeys.ERRORS or (
-            self._unknown is UnknownKeys.BY_LIKENESS and meant is not None
+            self._unknown is UnknownKeys.BY_LIKENESS and (twin is not None or self._typed(path))
         )
         if not refused:
             advice += "; it is sent as it is" if self._kind is Kind.RL else "; hosted backends do not get it"
@@ -210,6 +248,12 @@ def _got(value: object) -> str:
     if isinstance(value, list):
         return "a list of tables" if value and all(isinstance(item, dict) for item in value) else "a list"
     return "a table" if isinstance(value, dict) else "a date or time"
+
+
+def _none_of(word: str, words: tuple[str, ...]) -> str:
+    near = nearest(word.strip(), words)
+    meant = f"; did you mean {quoted(near)}?" if near else ""
+    return f"{quoted(word)} is none of {', '.join(map(quoted, words))}{meant}"
 
 
 def _remedy(expected: inspect.Type, value: object, path: KeyPath) -> str:

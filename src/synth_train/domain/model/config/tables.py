@@ -19,6 +19,9 @@ NotNegative = Annotated[float, Meta(ge=0)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 FreeTable = dict[str, Any]
 
+ONE_OF = "one of"
+"""Under this name a `Meta.extra` holds the only words that a text may be, in any case and with blanks around."""
+
 
 class Table(Struct, frozen=True, kw_only=True):
     """A table whose keys are all known. Any other key in it is reported."""
@@ -91,7 +94,14 @@ class Local(OpenTable, frozen=True, kw_only=True):
 class TrainingFile(Table, frozen=True, kw_only=True):
     """What stands at the top of both kinds of config."""
 
-    type: Annotated[str | UnsetType, Meta(description="`rl` or `sft`. Decides the kind before all else.")] = UNSET
+    type: Annotated[
+        str | UnsetType,
+        Meta(
+            description="`rl` or `sft`. Decides the kind before all else.",
+            extra={ONE_OF: ("rl", "sft")},
+            extra_json_schema={"pattern": r"^\s*([rR][lL]|[sS][fF][tT])\s*$"},
+        ),
+    ] = UNSET
     job_type: Annotated[str | UnsetType, Meta(description="`rl`, as older configs have it.")] = UNSET
     algorithm: Algorithm = Algorithm()
     compute: Compute = Compute()
