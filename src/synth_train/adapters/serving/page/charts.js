@@ -45,10 +45,12 @@ export class Charts {
     const style = getComputedStyle(document.documentElement);
     const [text, line] = ["--text", "--line"].map((name) => style.getPropertyValue(name).trim());
     const traces = [];
+    let most = 0;
     runs.forEach((run, number) => {
       names.forEach((name, member) => {
         const series = run.series.get(name);
         if (!series) return;
+        most = Math.max(most, series.steps.length);
         const { x, y } = thinned(series.steps, smoothed(series.values, smoothing));
         traces.push({
           x, y,
@@ -64,8 +66,12 @@ export class Charts {
         });
       });
     });
+    const plot = this.#plot(title);
+    const note = plot.previousElementSibling;
+    note.hidden = most <= MOST;
+    note.textContent = `of ${most.toLocaleString()} steps the lowest and highest of each stretch`;
     const axis = { gridcolor: line, linecolor: line, zerolinecolor: line, automargin: true };
-    Plotly.react(this.#plot(title), traces, {
+    Plotly.react(plot, traces, {
       margin: { l: 44, r: 8, t: 8, b: 34 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { color: text, size: 12 },
@@ -83,6 +89,7 @@ export class Charts {
       const figure = document.createElement("figure");
       const caption = figure.appendChild(document.createElement("figcaption"));
       caption.textContent = title;
+      figure.appendChild(document.createElement("p")).className = "note";
       const plot = figure.appendChild(document.createElement("div"));
       plot.className = "plot";
       this.place.append(figure);
@@ -103,7 +110,7 @@ function smoothed(values, weight) {
   });
 }
 
-// The lowest and the highest value of each stretch, and every gap.
+// The first and the last value, and of each stretch the lowest, the highest and a gap.
 function thinned(steps, values) {
   // Copies: plotly takes an array that it has seen for one that has not changed.
   if (steps.length <= MOST) return { x: steps.slice(), y: values.slice() };
@@ -111,12 +118,13 @@ function thinned(steps, values) {
   for (let from = 0; from < steps.length; from += size) {
     const to = Math.min(from + size, steps.length);
     let low = -1, high = -1, gap = -1;
+    const end = from === 0 ? 0 : to === steps.length ? to - 1 : -1;
     for (let at = from; at < to; at++) {
       if (values[at] === null) { gap = at; continue; }
       if (low < 0 || values[at] < values[low]) low = at;
       if (high < 0 || values[at] > values[high]) high = at;
     }
-    for (const at of [...new Set([low, high, gap])].filter((at) => at >= 0).sort((a, b) => a - b)) {
+    for (const at of [...new Set([low, high, gap, end])].filter((at) => at >= 0).sort((a, b) => a - b)) {
       x.push(steps[at]);
       y.push(values[at]);
     }

@@ -135,12 +135,41 @@ class Run {
     this.series = new Map();
     this.step = 0;
     this.seq = 0;
+    this.highest = 0;
+    this.repeats = 0; // steps up to this one are done again
+    this.told = []; // events that are not drawn yet
+    this.more = false;
     this.job = null;
+  }
+
+  // The events that are new. A job that begins again, after its worker died, does the steps behind its last checkpoint
+  // once more, and what it tells of them then is what counts: they are forgotten here, and read again.
+  async events() {
+    const { events } = await ask(about(this.id, `/events?since_seq=${this.seq}&limit=${PAGE}`));
+    for (const { seq, type, data } of events) {
+      const step = Number.isInteger(data?.step) ? data.step : 0;
+      if (/\.(train|training)\.started$/.test(type)) this.repeats = Math.max(this.highest, this.step);
+      else if (step && step <= this.repeats) this.#forgetFrom(step);
+      this.highest = Math.max(this.highest, step);
+      this.seq = seq;
+    }
+    this.told.push(...events);
+    this.more = events.length === PAGE;
+  }
+
+  #forgetFrom(step) {
+    if (step > this.step) return;
+    this.step = step - 1;
+    for (const [name, { steps, values }] of this.series) {
+      while (steps.length && steps.at(-1) >= step) { steps.pop(); values.pop(); }
+      if (!steps.length) this.series.delete(name);
+    }
   }
 
   // Read what is new; `changed` is told after the first reply, so that something is shown early, and after the last.
   async look(changed) {
     this.job = await ask(about(this.id));
+    await this.events();
     for (let replies = 0; ; replies++) {
       const { points } = await ask(about(this.id, `/metrics?after_step=${this.step}&limit=${PAGE}`));
       for (const point of points) {
@@ -188,21 +217,19 @@ function open(ids) {
     if (mine !== view) return false;
     if (!one) {
       drawFacts(runs.map((run) => [run.label, run.job.status]));
-      return runs.some((run) => !OVER.has(run.job.status));
+      return runs.some((run) => run.more || !OVER.has(run.job.status));
     }
     const [run] = runs;
     drawJob(run.job);
-    const { events } = await ask(about(run.id, `/events?since_seq=${run.seq}&limit=${PAGE}`));
     const log = await ask(about(run.id, `/log?after=${logged}`));
     if (mine !== view) return false;
     if (!$("config").textContent) {
       const { config } = await ask(about(run.id, "/config"));
       $("config").textContent = JSON.stringify(config, null, 2);
     }
-    drawEvents(events);
-    run.seq = events.at(-1)?.seq ?? run.seq;
+    drawEvents(run.told.splice(0));
     if (log.text) $("log-text").append(log.text);
-    const more = events.length === PAGE || log.next > logged;
+    const more = run.more || log.next > logged;
     logged = log.next;
     return more || !OVER.has(run.job.status);
   });
