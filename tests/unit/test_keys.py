@@ -14,7 +14,7 @@ from synth_train.adapters.stdin_prompt import NobodyToAsk
 from synth_train.domain.model.errors import AnswerNeeded, CredentialsError, LocalStateError, UsageError
 from synth_train.domain.model.moments import EnvFilesUsed, Noted, ProblemFound
 from synth_train.domain.model.secret import Secret
-from synth_train.domain.model.settings import Variables
+from synth_train.domain.model.settings import EnvFile, Variables
 from synth_train.domain.model.task_app import TaskAppKeys
 from synth_train.domain.usecases.keys import ResolveKeys
 from synth_train.ports.prompt import PromptPort
@@ -226,7 +226,8 @@ def test_a_missing_key_is_said_beside_the_lines_that_could_not_be_read() -> None
         "/work/good.env; lines 2 and 3 of /work/keys.env could not be read; line 1 of /work/more.env could not be read"
     )
     assert caught.value.hint == (
-        "Set SYNTH_API_KEY in the environment, or put SYNTH_API_KEY=... into a file and name it with --env-file FILE."
+        "Set SYNTH_API_KEY in the environment, or put the line SYNTH_API_KEY=... into /work/good.env, or into a file "
+        "that you name with --env-file FILE."
     )
 
 
@@ -240,6 +241,40 @@ def test_where_no_file_is_the_error_lists_the_directories() -> None:
         "SYNTH_API_KEY not found: looked in the process environment, and for a .env file in /work, /work/cfg and "
         "/home/me/.synth-ai"
     )
+
+
+def test_names_that_look_like_the_missing_key_are_told_with_their_places() -> None:
+    desk = Desk({"SYNTH_APIKEY": KEY, "OPENAI_API_KEY": KEY, "SYNTH_KEY": " "})
+    desk.env.put(".env", {"SYNTH_KEY": KEY, "ENVIRONMENT_API_KEY": KEY})
+
+    with pytest.raises(CredentialsError) as caught:
+        desk.keys.api_key(desk.variables())
+
+    assert str(caught.value) == (
+        "SYNTH_API_KEY not found: looked in the process environment and /work/.env; SYNTH_APIKEY in the process "
+        "environment looks like it; SYNTH_KEY in /work/.env looks like it"
+    )
+    assert KEY not in str(caught.value) + caught.value.hint
+
+
+PLACEHOLDERS = (
+    "...", "…", "xxxx", "sk-xxxx", "sk-...", "****", "<your key>", "'<key>'", "changeme", "CHANGE_ME", "your-api-key",
+    "YOUR_SYNTH_API_KEY", "paste your key here", "sk-your-key", "placeholder", "TODO", "my-secret-key",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PLACEHOLDERS)
+def test_what_a_template_holds_in_place_of_a_key_is_refused_with_its_place(text: str) -> None:
+    file = EnvFile(path=Path("/work/.env"), values={"SYNTH_API_KEY": text}, lines={"SYNTH_API_KEY": 3})
+    with pytest.raises(CredentialsError) as caught:
+        Desk().keys.api_key(Variables(files=(file,)))
+    assert str(caught.value) == "SYNTH_API_KEY in /work/.env:3 is no key but holds the place of one"
+    assert caught.value.hint == "Write the key itself in its place."
+
+
+@pytest.mark.parametrize("text", [KEY, "sk-0123456789abcdef", "x1", "todo-7f3a", "your-api-key-9", "wrong", "sk-xxxx1"])
+def test_what_may_be_a_key_is_taken(text: str) -> None:
+    assert Desk({"SYNTH_API_KEY": text}).keys.api_key(Variables(process={"SYNTH_API_KEY": text})) == Secret(text)
 
 
 def test_a_missing_key_is_asked_for_and_saved_to_the_default_file() -> None:

@@ -102,6 +102,7 @@ class DotenvEnv(EnvSourcePort):
         return EnvFile(
             path=path,
             values={setting.name: setting.value for _, setting in statements if setting},
+            lines={setting.name: line for line, setting in statements if setting},
             unreadable_lines=tuple(line for line, setting in statements if setting is None),
         )
 

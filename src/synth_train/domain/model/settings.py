@@ -6,11 +6,13 @@ as unset.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
+from synth_train.domain.model.nearness import nearest
 from synth_train.domain.model.secret import Secret
 
 API_KEY = "SYNTH_API_KEY"
@@ -23,8 +25,21 @@ TASK_URL = ("TASK_APP_URL", "TASK_APP_BASE_URL")
 EXPERIMENTAL = "SDK_EXPERIMENTAL"
 EXPERIMENTAL_MODELS = "SDK_EXPERIMENTAL_MODELS"
 
+_MEANT = frozenset({API_KEY, ENVIRONMENT_KEY, *ENVIRONMENT_KEY_IN_FILES, ENVIRONMENT_KEY_ALIASES})
+_FILLED_WITH = r"(?:(?:sk|pk|key|synth)[-_]?)?[x.*\u2026_-]+|<.*>"
+_FILLED_IN_WORDS = (
+    r"(?:sk|synth)?(?:changeme|replaceme|placeholder|todo|apikey|(?:insert|paste|put|enter|add)?(?:your|my)"
+    r"[a-z]*(?:key|token|secret)(?:here|goeshere)?)"
+)
+
 _YES = frozenset({"1", "true", "yes", "on"})
 _PROCESS = "the process environment"
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether a value is what templates write where a key belongs: `...`, `<your key>`, `sk-xxxx`, `changeme`."""
+    plain = text.strip().strip("'\"").casefold()
+    return bool(re.fullmatch(_FILLED_WITH, plain) or re.fullmatch(_FILLED_IN_WORDS, re.sub(r"[-_ ]", "", plain)))
 
 
 class EnvFile(Struct, frozen=True, kw_only=True):
@@ -33,6 +48,8 @@ class EnvFile(Struct, frozen=True, kw_only=True):
     path: Path
     """Absolute."""
     values: Mapping[str, str]
+    lines: Mapping[str, int] = {}
+    """Physical line of each name, counted from 1, as far as it is known."""
     unreadable_lines: tuple[int, ...] = ()
     """Physical lines that are neither a setting, a comment nor blank. Their text is never told: it may be a key."""
 
@@ -47,6 +64,13 @@ class Found(Struct, frozen=True):
     name: str
     source: str
     """`the process environment`, or the path of an env file."""
+    line: int | None = None
+    """In that file."""
+
+    @property
+    def place(self) -> str:
+        """Such as `SYNTH_API_KEY in /work/.env:3`, for messages that ask for a change there."""
+        return self.where if self.line is None else f"{self.where}:{self.line}"
 
     @property
     def where(self) -> str:
@@ -81,6 +105,15 @@ class Variables(Struct, frozen=True, kw_only=True):
     def in_files(self, *names: str) -> Found | None:
         """The first of `names` that is set in an env file."""
         return next(self._found(names, self._layers()[1:]), None)
+
+    def like(self, name: str) -> Iterator[Found]:
+        """Variables that are set and whose names look as if `name` was meant: misspelt, or `SYNTH_KEY` for
+        `SYNTH_API_KEY`."""
+        for source, values in self._layers():
+            for other in sorted(values):
+                alike = (other.startswith(name[:3]) and other.endswith("KEY")) or nearest(other, (name,))
+                if alike and other not in _MEANT:
+                    yield from self._found((other,), [(source, values)])
 
     def chosen(self) -> Variables:
         """Only what the user answers for: the process environment, and files that were named or picked."""
@@ -121,12 +154,14 @@ class Variables(Struct, frozen=True, kw_only=True):
     def _layers(self) -> list[tuple[str, Mapping[str, str]]]:
         return [(_PROCESS, self.process), *((str(file.path), file.values) for file in reversed(self.files))]
 
-    @staticmethod
-    def _found(names: tuple[str, ...], layers: list[tuple[str, Mapping[str, str]]]) -> Iterator[Found]:
+    def _found(self, names: tuple[str, ...], layers: list[tuple[str, Mapping[str, str]]]) -> Iterator[Found]:
         for name in names:
             for source, values in layers:
                 if values.get(name, "").strip():
-                    yield Found(values[name], name, source)
+                    yield Found(values[name], name, source, self._line(source, name))
+
+    def _line(self, source: str, name: str) -> int | None:
+        return next((file.lines.get(name) for file in self.files if str(file.path) == source), None)
 
 
 def _items(text: str) -> tuple[str, ...]:

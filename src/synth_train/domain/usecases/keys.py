@@ -19,6 +19,7 @@ from synth_train.domain.model.settings import (
     EnvFile,
     Found,
     Variables,
+    is_placeholder,
 )
 from synth_train.ports.env_source import EnvSourcePort
 from synth_train.ports.progress import ProgressPort
@@ -96,15 +97,15 @@ class ResolveKeys(Struct, frozen=True, kw_only=True):
             AnswerNeeded: the person went away instead of answering.
         """
         found = variables.lookup(API_KEY)
-        return self._fit(found.value, found.where) if found else self.ask(API_KEY, variables)
+        return self.fit(found) if found else self.ask(API_KEY, variables)
 
     def fit(self, found: Found) -> Secret:
         """A key that was found, as it can be sent.
 
         Raises:
-            CredentialsError: it cannot be sent in a header.
+            CredentialsError: it cannot be sent in a header, or is no key but what a template holds in its place.
         """
-        return self._fit(found.value, found.where)
+        return self._fit(found.value, found.place)
 
     def environment_key(self, variables: Variables) -> TaskAppKeys | None:
         """The key of the task app and its aliases; None when there is none, which may be minted then.
@@ -113,7 +114,7 @@ class ResolveKeys(Struct, frozen=True, kw_only=True):
             CredentialsError: one of them cannot be sent in a header.
         """
         found = variables.environment_key()
-        return self.with_aliases(self._fit(found.value, found.where), variables) if found else None
+        return self.with_aliases(self.fit(found), variables) if found else None
 
     def with_aliases(self, primary: Secret, variables: Variables) -> TaskAppKeys:
         """`primary` and the further keys of `ENVIRONMENT_API_KEY_ALIASES`, each once.
@@ -125,7 +126,7 @@ class ResolveKeys(Struct, frozen=True, kw_only=True):
         from synth_train.domain.model.task_app import TaskAppKeys
 
         found = variables.lookup(ENVIRONMENT_KEY_ALIASES)
-        where = found.where if found else ""
+        where = found.place if found else ""
         aliases = [self._fit(item, where) for item in variables.listed(ENVIRONMENT_KEY_ALIASES)]
         return TaskAppKeys(primary, tuple(alias for alias in dict.fromkeys(aliases) if alias != primary))
 
@@ -137,7 +138,7 @@ class ResolveKeys(Struct, frozen=True, kw_only=True):
             AnswerNeeded: the person went away instead of answering.
         """
         if not self.prompt.somebody:
-            raise CredentialsError(f"{name} not found: {_looked_in(variables)}", hint=_remedy(name, variables))
+            raise CredentialsError(f"{name} not found: {_looked_in(name, variables)}", hint=_remedy(name, variables))
         secret = self.prompt.ask_secret(f"{name} (not shown while you type)", remedy=_remedy(name, variables))
         secret = self._fit(secret.reveal(), f"{name} as typed")
         path = self.save_to(variables)
@@ -171,6 +172,10 @@ class ResolveKeys(Struct, frozen=True, kw_only=True):
         trimmed = text.strip()
         if trimmed != text:
             self.progress.tell(Noted(text=f"{where} has blanks around it; they were left out", warning=True))
+        if is_placeholder(trimmed):
+            raise CredentialsError(
+                f"{where} is no key but holds the place of one", hint="Write the key itself in its place."
+            )
         at = len(_SENDABLE.match(trimmed)[0])  # type: ignore[index]  # it matches the empty text too
         if at < len(trimmed):
             raise CredentialsError(
@@ -188,7 +193,7 @@ def _unreadable(file: EnvFile, line: int) -> Problem:
     return Problem(Place(str(file.path), line), "", what, Severity.WARNING)
 
 
-def _looked_in(variables: Variables) -> str:
+def _looked_in(name: str, variables: Variables) -> str:
     """All that was tried, and each thing seen that may be the reason."""
     if variables.files:
         text = f"looked in {_and(['the process environment', *(str(file.path) for file in variables.files)])}"
@@ -200,6 +205,8 @@ def _looked_in(variables: Variables) -> str:
             lines = _and([str(line) for line in file.unreadable_lines])
             noun = "line" if len(file.unreadable_lines) == 1 else "lines"
             text += f"; {noun} {lines} of {file.path} could not be read"
+    for found in variables.like(name):
+        text += f"; {found.place} looks like it"
     if variables.passed_over:
         text += f"; not read: {_and([str(path) for path in variables.passed_over])}"
     return text
@@ -208,7 +215,11 @@ def _looked_in(variables: Variables) -> str:
 def _remedy(name: str, variables: Variables) -> str:
     if variables.passed_over:
         return f"Set {name} in the environment, or name the file that holds it with --env-file FILE."
-    return f"Set {name} in the environment, or put {name}=... into a file and name it with --env-file FILE."
+    file = variables.files[-1].path if variables.files else "./.env"
+    return (
+        f"Set {name} in the environment, or put the line {name}=... into {file}, or into a file that you name with"
+        " --env-file FILE."
+    )
 
 
 def _and(words: Sequence[str]) -> str:
