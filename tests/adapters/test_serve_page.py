@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shutil
@@ -14,13 +15,21 @@ import pytest
 import requests
 
 from support.backends import OUR_KEY, rl_request
-from support.local import rl_play
+from support.local import rl_play, until
 from support.served import Served, served
 from support.serving import needs_the_server, serving
+from support.sft_jobs import chats
+from synth_train.adapters.dotenv_env import DotenvEnv
+from synth_train.adapters.file_lock import try_lock
 from synth_train.adapters.in_memory.backend import InMemoryBackend, InMemoryHosting
 from synth_train.adapters.in_memory.clock import ManualClock
+from synth_train.adapters.local.home import LocalHome
+from synth_train.adapters.local.key_ring import KeyRing
+from synth_train.adapters.serving.embedded import hosting_in
 from synth_train.domain.model.events import Point
+from synth_train.domain.model.hosting import owner_of
 from synth_train.domain.model.jobs import IdempotencyKey, JobId, Kind
+from synth_train.domain.usecases.hosting.events import tell
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs the group `web`: pip install --group web")
 needs_the_server()
@@ -58,9 +67,9 @@ class Visit:
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("console", lambda line: self.wrong.append(line.text) if line.type == "error" else None)
 
-    def until(self, true: str) -> None:
+    def until(self, true: str, *, within: float = PATIENCE / 1000) -> None:
         """Return as soon as an expression is true there. (What playwright has for this, the page's policy forbids.)"""
-        deadline = time.monotonic() + PATIENCE / 1000
+        deadline = time.monotonic() + within
         while not self.page.evaluate(true):
             assert time.monotonic() < deadline, f"never came true: {true}"
             self.page.wait_for_timeout(20)
@@ -91,6 +100,14 @@ def world() -> InMemoryHosting:
 def url(world: InMemoryHosting) -> Iterator[str]:
     with serving(world.hosting) as url:
         yield url
+
+
+def works(home: LocalHome) -> bool:
+    """Whether a worker lives there."""
+    lock = try_lock(home.lock)
+    if lock is not None:
+        os.close(lock)
+    return lock is None
 
 
 def a_job(world: InMemoryHosting, number: int = 1, **data: object) -> JobId:
@@ -156,6 +173,60 @@ def test_a_job_is_seen_to_grow_is_cancelled_and_tried_again(server: Served, visi
     assert all(asked.startswith((server.ready(), "data:")) for asked in visit.asked)
 
 
+def test_a_job_that_really_trains_is_seen_to_learn_and_is_cancelled(tmp_path: Path, browser: Any) -> None:
+    for package in ("torch", "trl", "peft"):
+        pytest.importorskip(package, reason="needs the extra [local]: pip install 'synth-train[local]'")
+    home, none = LocalHome(tmp_path), dict[str, str]()
+    owner = frozenset({owner_of(OUR_KEY)})
+    hosting = hosting_in(home, KeyRing(none, DotenvEnv(none).read), owners=owner, aliases={})
+    visit = Visit(browser, viewport={"width": 1280, "height": 720})
+    page = visit.page
+    with serving(hosting) as url:
+
+        def ask(method: str, path: str, **more: Any) -> Any:
+            reply = requests.request(method, f"{url}/{path}", headers={"Authorization": f"Bearer {KEY}"}, **more)
+            assert reply.ok, reply.text
+            return reply.json()
+
+        def begin(name: str, rate: float, epochs: int) -> str:
+            rows = b"".join(json.dumps(row).encode() + b"\n" for row in chats(24))
+            file = ask("POST", "files", files={"file": ("chats.jsonl", rows)}, data={"purpose": "fine-tune"})
+            body = {
+                "model": "tiny",
+                "training_file_id": file["id"],
+                "training_type": "sft_offline",
+                "hyperparameters": {"n_epochs": epochs, "batch_size": 4, "learning_rate": rate},
+                "metadata": {"config": {"local": {"threads": 1, "samples": 0, "seed": 1}, "name": name}},
+            }
+            job = str(ask("POST", "learning/jobs", json=body)["id"])
+            ask("POST", f"learning/jobs/{job}/start")
+            return job
+
+        slow, fast = begin("slow", 1e-3, 5), begin("fast", 5e-3, 5000)
+        page.goto(f"{url}/#key={KEY}")
+        page.goto(f"{url}/#job={slow}")
+        try:
+            visit.until("document.getElementById('status').textContent === 'succeeded'", within=120)
+            first, *_, last = curves(visit, "Loss")[0]["y"]
+            assert last < first
+            page.goto(f"{url}/#job={fast}")
+            visit.until("document.querySelector('.plot')?.data?.[0]?.x.length > 2")
+            seen = len(curves(visit, "Loss")[0]["y"])
+            visit.until(f"document.querySelector('.plot').data[0].x.length > {max(seen, 30)}", within=60)
+            page.click("#cancel")
+            visit.until("document.getElementById('status').textContent === 'cancelled'")
+            visit.picture("cancelled")
+            page.goto(f"{url}/#job={slow},{fast}")
+            assert len(curves(visit, "Loss")) == 2
+            visit.until(FITTING)
+            visit.picture("page")
+        finally:
+            ask("POST", f"learning/jobs/{fast}/cancel")
+            until(lambda: not works(home), within=60)
+    assert visit.wrong == []
+    visit.close()
+
+
 # What it shows
 
 
@@ -197,8 +268,39 @@ def test_many_points_are_all_read_and_drawn_as_few(world: InMemoryHosting, url: 
     visit.page.goto(f"{url}/#job={job_id}")
     visit.until("document.querySelector('.plot')?.data?.[0].x.at(-1) > 4990")
     [loss, _] = curves(visit, "Loss")
-    assert len(loss["y"]) <= 2000
+    assert len(loss["y"]) <= 2002
     assert max(loss["y"]) == 99
+    assert (loss["x"][0], loss["x"][-1]) == (1, 5000)
+    assert visit.page.inner_text("figure:has(figcaption:text-is('Loss')) .note").startswith("of 5,000 steps")
+
+
+def test_steps_that_are_done_again_after_a_crash_are_drawn_as_they_were_done_last(
+    world: InMemoryHosting, url: str, visit: Visit
+) -> None:
+    job_id = a_job(world)
+
+    def goes(told: dict[int, float], *, begins: bool = True) -> None:
+        with world.store.transaction() as rows:
+            job = rows.job(job_id)
+            assert job
+            if begins:
+                job = tell(rows, job, 0, "train.started", "Training begins.")
+            for step, value in told.items():
+                rows.save_points(job_id, [Point(name="train.loss", step=step, value=value, created_at=0)])
+                job = tell(rows, job, 0, "train.step", f"Step {step}.", data={"step": step})
+
+    page = visit.page
+    page.goto(f"{url}/#key={KEY}")
+    page.goto(f"{url}/#job={job_id}")
+    for told, begins, drawn in (
+        ({1: 4.0, 2: 3.0, 3: 2.0}, True, "4,3,2"),
+        ({2: 3.5}, True, "4,3.5,2"),
+        ({3: 2.5}, False, "4,3.5,2.5"),
+        ({4: 1.5}, False, "4,3.5,2.5,1.5"),
+    ):
+        goes(told, begins=begins)
+        visit.until(f"String(document.querySelector('.plot')?.data?.[0]?.y) === '{drawn}'")
+    assert curves(visit, "Loss")[0]["x"] == [1, 2, 3, 4]
 
 
 def test_what_a_client_has_written_is_text_and_nothing_else(world: InMemoryHosting, url: str, visit: Visit) -> None:
