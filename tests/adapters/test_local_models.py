@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -297,7 +298,25 @@ def test_an_adapter_of_tiny_brings_its_base_along(tmp_path: Path) -> None:
     save(model, loaded, tmp_path / "model", about(), merge=False)
     for kind in (AutoModelForCausalLM, AutoPeftModelForCausalLM):
         assert torch.allclose(logits(kind.from_pretrained(tmp_path / "model")), expected, atol=1e-5)
-    assert not (tmp_path / "model/README.md").exists()
+
+
+@pytest.mark.parametrize("own_base", [True, False])
+def test_the_readme_of_an_adapter_loads_it_wherever_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_base: bool
+) -> None:
+    source = TINY if own_base else str(folder_of(tiny_model(), tmp_path / "its base"))
+    loaded = load(Shelf().find(source), CPU, Method.LORA)
+    model = adapt(loaded, lora_config(Lora(r=2)), seed=1)
+    touch_adapter(model)
+    expected = logits(model)
+    save(model, loaded, tmp_path / "model", about(), merge=False)
+    (tmp_path / "model").rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path / "moved")
+    (program,) = re.findall(r"^```python\n(.*?)^```", Path("README.md").read_text(), re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(program, names)  # the words of a file that we have just written
+    assert torch.allclose(logits(names["model"]), expected, atol=1e-5)
+    assert names["tokenizer"].chat_template
 
 
 def test_an_adapter_that_was_moved_with_its_base_is_loaded_and_merged(tmp_path: Path) -> None:

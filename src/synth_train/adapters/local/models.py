@@ -391,10 +391,10 @@ def save(
 ) -> None:
     """Save what was trained as a folder that `transformers` loads, whole or not at all.
 
-    A full model is saved as such. An adapter is saved as one, with the path or id of its base; a base that peft does
-    not load from there (`tiny`, one in GGUF, another adapter on its own base) is saved with it, in `base/`. With
-    `merge` the folder holds the merged model, and the adapter is in `adapter/`. Nothing is trained after it: `model`
-    is taken apart.
+    A full model is saved as such. An adapter is saved as one, with the path or id of its base, and a README that tells
+    how to load it elsewhere; a base that peft does not load from there (`tiny`, one in GGUF, another adapter on its own
+    base) is saved with it, in `base/`. With `merge` the folder holds the merged model, and the adapter is in
+    `adapter/`. Nothing is trained after it: `model` is taken apart.
 
     Raises:
         TrainingFailed: it cannot be written.
@@ -406,8 +406,9 @@ def save(
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # it looks for the base's config where there may be none
                 model.save_pretrained(str(at))
-            (at / "README.md").unlink(missing_ok=True)  # a form that nobody has filled in
-            _name_base(at / "adapter_config.json", loaded.source, folder / at.relative_to(aside), brings_base)
+            named = _name_base(at / "adapter_config.json", loaded.source, folder / at.relative_to(aside), brings_base)
+            # peft has put a form there that nobody has filled in.
+            (at / "README.md").write_text(_how_to_load(loaded.source, named, brings_base), encoding="utf-8")
             merged = model
             if brings_base:
                 base = cast(PreTrainedModel, model.unload())
@@ -438,14 +439,49 @@ def _is_plain(source: Source) -> bool:
     return source.folder is not None and source.gguf is None and not (source.folder / "adapter_config.json").exists()
 
 
-def _name_base(file: Path, source: Source, adapter: Path, brings_base: bool) -> None:
-    """Say in an adapter's config, which will be in the folder `adapter`, where its base is."""
+def _name_base(file: Path, source: Source, adapter: Path, brings_base: bool) -> str:
+    """Say in an adapter's config, which will be in the folder `adapter`, where its base is. Returns what it says."""
     base = adapter.absolute() / BASE if brings_base or source.folder is None else source.folder.absolute()
     config = json.loads(file.read_text(encoding="utf-8"))
     from_hub = source.revision is not None and not brings_base
     config["base_model_name_or_path"] = source.name if from_hub else str(base)
     config["revision"] = source.revision if from_hub else None
     file.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    return cast(str, config["base_model_name_or_path"])
+
+
+def _how_to_load(source: Source, named: str, brings_base: bool) -> str:
+    """The README of an adapter. A config can name a base by its id or by a path of one machine, never by its place
+    beside the adapter: so for an adapter that was moved somebody has to say where its base is."""
+    if brings_base:
+        where, base = f"`{BASE}/`, in this folder", f'f"{{folder}}/{BASE}"'
+    else:
+        where, base = f"`{named}`", f'"{named}"'
+    moved = "" if named == source.name else _MOVED.format(named=named)
+    return _README.format(name=source.name, where=where, base=base, moved=moved)
+
+
+_README = """\
+# An adapter for {name}
+
+Its base is {where}. `provenance.json` says what it was made of.
+
+```python
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+folder = "."  # this one
+model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained({base}), folder)
+tokenizer = AutoTokenizer.from_pretrained(folder)
+```
+{moved}
+A job with `merge = true` in `[local]` makes a model that needs no base.
+"""
+
+_MOVED = """
+`AutoModelForCausalLM.from_pretrained(folder)` does as well, as long as the base is at `{named}`, which is what
+`adapter_config.json` says. Elsewhere load it as above, with the place where the base is by then.
+"""
 
 
 def provenance(
