@@ -23,6 +23,11 @@ def test_a_secret_that_is_spelt_with_escapes_is_masked_too() -> None:
     assert decoded(rb'"\u0066ake-synth-key-0001-abcdefgh"', [KEY]) == "fak...fgh"
 
 
+@pytest.mark.parametrize("key", ['quote"quote"quote', "back\\slash\\back\\slash", "a\x01control\x02character"])
+def test_a_secret_that_json_must_escape_is_masked_too(key: str) -> None:
+    assert decoded(msgspec.json.encode([f"no: {key}"]), [Secret(key)]) == [f"no: {Secret(key).mask}"]
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"<html>", b'{"a":', b'"\xff"', b"[NaN]", b"[" * 5000 + b"]" * 5000, b'"\\ud800"']
 )

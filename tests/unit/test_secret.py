@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synth_train.domain.model.secret import WINDOW, Secret, redact
+from synth_train.domain.model.secret import WINDOW, Secret, redact, shows
 
 KEY = "sk-live-0123456789abcdef-092"
 keys = st.text(st.characters(codec="utf-8", exclude_characters="."), min_size=1, max_size=40)
@@ -66,6 +66,14 @@ def test_a_part_of_eight_characters_counts_as_the_secret() -> None:
 
 def test_a_short_secret_is_replaced_where_it_stands_whole() -> None:
     assert redact("tiny and tin", [Secret("tiny")]) == "... and tin"
+
+
+def test_a_text_shows_a_secret_when_it_holds_a_part_of_it() -> None:
+    key = Secret("abcdefghijklmnop")
+    assert shows("x" + "cdefghij" + "x", [Secret("other-0123456789"), key])
+    assert not shows("abcdefg ijklmnop"[:9], [key])
+    assert not shows("anything", [])
+    assert not shows("anything", [Secret("")])
 
 
 def test_an_empty_secret_changes_nothing() -> None:

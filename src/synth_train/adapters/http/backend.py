@@ -270,6 +270,8 @@ class HttpBackend(Backend):
         return self._read(reply, meaning, by_id=not self._misses_route(reply))
 
     def _misses_route(self, reply: Reply) -> bool:
+        if reply.status < 400:
+            return False
         try:
             return misses_route(reply.status, decoded(reply.content, self._secrets))
         except ValueError:

@@ -168,8 +168,11 @@ def _about(tail: str = "", *more: str) -> list[str]:
     return [f"/{family}/jobs/{{job_id:str}}{tail}" for family in (*_FAMILIES, *more)]
 
 
-def _let_in(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """Find out who asks, before anything of the request is looked at."""
+async def _let_in(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """Find out who asks, before anything of the request is looked at.
+
+    A coroutine, although it waits for nothing: Litestar would give a thread to anything else.
+    """
     if "open" not in handler.opt:
         connection.state.owner = connection.state.serving.hosting.owner(_bearer(connection.headers))
 

@@ -63,12 +63,22 @@ def redact(text: str, secrets: Iterable[Secret]) -> str:
     return text
 
 
-def _without(text: str, secret: Secret) -> str:
+def shows(text: str, secrets: Iterable[Secret]) -> bool:
+    """Whether `redact` would find anything in `text`."""
+    return any(window in text for secret in secrets for window in _windows(secret))
+
+
+def _windows(secret: Secret) -> frozenset[str]:
     whole = secret.reveal()
     size = min(WINDOW, len(whole))
-    if not size:
+    return frozenset(whole[i : i + size] for i in range(len(whole) - size + 1) if size)
+
+
+def _without(text: str, secret: Secret) -> str:
+    windows = _windows(secret)
+    if not any(window in text for window in windows):
         return text
-    windows = {whole[i : i + size] for i in range(len(whole) - size + 1)}
+    size = min(WINDOW, len(secret.reveal()))
     kept: list[str] = []
     at = 0
     while at < len(text):
