@@ -118,7 +118,7 @@ class _Exchange:
 
         Raises:
             Refusal: 408 when nothing came.
-            Gone: the client left before the end of the body.
+            Gone: the client left before the end of the body, and before the reply began.
         """
         if self._whole:
             return await self._receive()
@@ -128,6 +128,8 @@ class _Exchange:
             self._closing = True
             raise Refusal(408, "stalled", f"nothing came for {self._stall:g} s") from None
         if message["type"] == "http.disconnect":
+            if self.status is not None:
+                return message  # whoever is replying by now asks just for this
             raise Gone
         self._received += len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
