@@ -5,7 +5,7 @@ const GROUPS = [
   ["Reward", (name) => /reward/.test(name)],
   ["Learning rate", (name) => /learning_rate/.test(name)],
 ];
-const COLOURS = ["#1f77d0", "#e07b00", "#2a9d4a", "#c2334d", "#8a5cd1", "#00918a", "#a86b32", "#d04fa8"];
+export const COLOURS = ["#1f77d0", "#e07b00", "#2a9d4a", "#c2334d", "#8a5cd1", "#00918a", "#a86b32", "#d04fa8"];
 const DASHES = ["solid", "dot", "dash", "longdash", "dashdot"];
 const MOST = 2000; // points of a curve that are drawn; more cannot be told apart
 
@@ -54,7 +54,7 @@ export class Charts {
         const { x, y } = thinned(series.steps, smoothed(series.values, smoothing));
         traces.push({
           x, y,
-          name: runs.length > 1 ? `${run.label} ${name}` : name,
+          name: runs.length === 1 ? name : names.length === 1 ? run.label : `${run.label} ${name}`,
           mode: x.length < 50 ? "lines+markers" : "lines",
           connectgaps: false,
           line: {
@@ -75,7 +75,7 @@ export class Charts {
       margin: { l: 44, r: 8, t: 8, b: 34 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { color: text, size: 12 },
-      xaxis: { ...axis, title: { text: "step" } },
+      xaxis: { ...axis, title: { text: "step" }, ...(Math.max(...traces.map(({ x }) => x.at(-1))) < 10 ? { dtick: 1 } : {}) }, // there are no half steps
       yaxis: { ...axis, type: log ? "log" : "linear", exponentformat: "power" },
       showlegend: traces.length > 1,
       legend: { orientation: "h", y: 1.02, yanchor: "bottom" },

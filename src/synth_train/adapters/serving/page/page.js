@@ -1,6 +1,6 @@
 // The page: a list of jobs, or one job (or several, compared), looked at again and again until it has ended.
 
-import { Charts } from "./charts.js";
+import { COLOURS, Charts } from "./charts.js";
 
 const LOOK = 1000; // milliseconds between two looks
 const PAGE = 1000; // rows of one reply; more are never given
@@ -169,6 +169,7 @@ class Run {
   // Read what is new; `changed` is told after the first reply, so that something is shown early, and after the last.
   async look(changed) {
     this.job = await ask(about(this.id));
+    this.label = this.job.name || short(this.id);
     await this.events();
     for (let replies = 0; ; replies++) {
       const { points } = await ask(about(this.id, `/metrics?after_step=${this.step}&limit=${PAGE}`));
@@ -216,7 +217,7 @@ function open(ids) {
     await Promise.all(runs.map((run) => run.look(() => mine === view && redraw())));
     if (mine !== view) return false;
     if (!one) {
-      drawFacts(runs.map((run) => [run.label, run.job.status]));
+      drawCompared();
       return runs.some((run) => run.more || !OVER.has(run.job.status));
     }
     const [run] = runs;
@@ -244,12 +245,28 @@ function drawJob(job) {
   $("retry").hidden = !over;
   $("reason").hidden = !job.error;
   $("reason").textContent = job.error ?? "";
+  $("reason").className = job.status === "failed" ? "reason failed" : "reason";
   const took = job.started_at ? Math.round((job.ended_at ?? Date.now() / 1000) - job.started_at) : null;
   drawFacts([
     ["Kind", kindOf(job)], ["Model", job.model], ["Name", job.name], ["Created", moment(job.created_at)],
     ["Took", took === null ? "" : `${Math.floor(took / 60)} min ${took % 60} s`], ["Fine-tuned model", job.fine_tuned_model],
     ["Training file", job.training_file], ["Task app", job.endpoint_base_url],
   ]);
+}
+
+// Each job in the colour of its curves; the links keep the focus.
+function drawCompared() {
+  const place = $("facts");
+  runs.forEach(({ id, label, job }, number) => {
+    const pair = place.children[number] ?? place.appendChild(element("div"));
+    if (!pair.firstChild) {
+      const name = pair.appendChild(element("dt", "", { className: "run" }));
+      name.style.setProperty("--run", COLOURS[number % COLOURS.length]);
+      name.append(element("a", label, { href: `#job=${encodeURIComponent(id)}`, title: id }));
+      pair.append(element("dd"), element("dd", job.model));
+    }
+    pair.children[1].replaceChildren(element("span", job.status, { className: `status ${job.status}` }));
+  });
 }
 
 function drawFacts(facts) {
