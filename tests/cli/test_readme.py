@@ -35,7 +35,7 @@ def test_its_exit_codes_are_those_of_the_command() -> None:
 def test_every_option_it_names_exists(workspace: Workspace) -> None:
     commands = (["train"], ["config", "check"], ["data", "check"], ["jobs", "watch"])
     known = "".join(workspace.run(*command, "--help").out for command in commands)
-    of_others = {"--from", "--env-file", "--port"}
+    of_others = {"--from", "--env-file", "--port", "--task"}
     for text in (README, EXAMPLES):
         for option in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - of_others:
             assert re.search(rf"{option}(?![\w-])", known), option
