@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from synth_train.adapters.in_memory.backend import InMemoryBackend
@@ -46,6 +48,7 @@ class Watching:
             patience=TenacityPatience(self.clock),
             clock=self.clock,
             progress=self.progress,
+            env_files=(Path("/work/.env"),),
         )
         return watch(Kind.RL, job_id or self.job_id, interval=interval, timeout=timeout)
 
@@ -156,7 +159,8 @@ def test_the_watch_gives_up_at_its_time_with_the_word_last_seen_and_a_way_to_wat
         watch(interval=5, timeout=33)
     assert watch.clock.monotonic() == 33.0
     assert (str(watch.job_id) in str(caught.value), caught.value.word) == (True, "running")
-    assert f"synth-ai jobs watch {watch.job_id} --type rl --backend https://backend.test" in caught.value.hint
+    command = f"synth-ai jobs watch {watch.job_id} --type rl --backend https://backend.test --env-file /work/.env"
+    assert caught.value.hint == f"The job goes on. Watch it again with: {command}"
 
 
 def test_giving_up_while_the_backend_is_down_says_what_was_heard_last(watch: Watching) -> None:
