@@ -8,7 +8,8 @@ ifeq ($(LOCAL),no)
 PROJECT := .
 READY := $(VENV)/.ready-without-local
 else
-PROJECT := '.[local]' --constraint constraints/local.txt
+PROJECT = $(shell $(PYTHON) -c 'import sys; print("." if sys.version_info < (3, 11) else \
+  "\".[local]\" --constraint constraints/local.txt")')
 READY := $(VENV)/.ready
 endif
 
