@@ -23,10 +23,10 @@ def test_a_client_that_leaves_as_its_stream_begins_is_no_bug() -> None:
             await asyncio.sleep(0)
 
     @get("/")
-    async def stream() -> Stream:
+    async def stream() -> Any:
         return Stream(for_ever())
 
-    async def gone() -> dict[str, Any]:
+    async def gone() -> Any:
         return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
@@ -35,7 +35,7 @@ def test_a_client_that_leaves_as_its_stream_begins_is_no_bug() -> None:
     sent: list[str] = []
     lines: list[str] = []
     door = Door(Litestar([stream], openapi_config=None), largest_file=1, stall=1.0, log=lines.append)
-    scope = {
+    scope: dict[str, Any] = {
         "type": "http",
         "method": "GET",
         "path": "/",
