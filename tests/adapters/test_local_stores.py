@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from io import FileIO
 from pathlib import Path
@@ -347,3 +347,24 @@ def test_only_a_model_that_a_job_here_has_made_is_found_by_its_id(tmp_path: Path
     assert home.model_of("ft:tiny:job_1") == home.job(JobId("job_1")).model
     assert home.model_of("rl:Qwen/Qwen3-4B:job_1") == home.job(JobId("job_1")).model
     assert home.model_of(id) is None
+
+
+def test_jobs_are_found_without_a_look_at_all_there_ever_were(tmp_path: Path) -> None:
+    store = SqliteJobStore(tmp_path / "db.sqlite")
+    plans: list[str] = []
+    with store.transaction() as rows:
+        run = rows._run  # type: ignore[attr-defined]
+
+        def explained(query: str, values: Sequence[object] = ()) -> Iterator[object]:
+            plans.extend(detail for *_, detail in run(f"EXPLAIN QUERY PLAN {query}", values))
+            return iter(())
+
+        rows._run = explained  # type: ignore[attr-defined]
+        rows.held_jobs()
+        rows.waiting_jobs()
+        rows.unfinished_jobs(Owner("we"))
+    assert [plan.partition("INDEX ")[2].partition(" ")[0] for plan in plans] == [
+        "jobs_held",
+        "jobs_waiting",
+        "jobs_not_over",
+    ]

@@ -48,7 +48,9 @@ CREATE TABLE jobs (
     started INTEGER NOT NULL, row TEXT NOT NULL, body BLOB NOT NULL
 );
 CREATE INDEX jobs_of ON jobs (owner, seq);
-CREATE INDEX jobs_not_over ON jobs (status, seq) WHERE status IN ('queued', 'running', 'cancelling');
+CREATE INDEX jobs_not_over ON jobs (owner, seq) WHERE status IN ('queued', 'running', 'cancelling');
+CREATE INDEX jobs_held ON jobs (seq) WHERE status IN ('running', 'cancelling');
+CREATE INDEX jobs_waiting ON jobs (seq) WHERE status = 'queued' AND started;
 CREATE TABLE replies (
     owner TEXT NOT NULL, route TEXT NOT NULL, key TEXT NOT NULL, row TEXT NOT NULL, PRIMARY KEY (owner, route, key)
 ) WITHOUT ROWID;

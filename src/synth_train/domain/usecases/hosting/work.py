@@ -79,8 +79,10 @@ class Queue:
     def has_work(self) -> bool:
         """Whether a worker would find something to do, were it the only one. To say why a job waits is work, too."""
         with self.store.transaction() as rows:
-            held, waiting = rows.held_jobs(), rows.waiting_jobs()
-        return bool(held) or any(not (why := self._why(job)) or why != job.waits_for for job in waiting)
+            if rows.held_jobs():
+                return True  # asked with every read of a job, however many others wait
+            waiting = rows.waiting_jobs()
+        return any(not (why := self._why(job)) or why != job.waits_for for job in waiting)
 
     def hold_up(self, why: str) -> None:
         """Let all waiting jobs tell, once, why they are not begun. They are begun as soon as they can be."""
