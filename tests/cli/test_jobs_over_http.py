@@ -197,6 +197,12 @@ def test_a_job_is_cancelled(synth_ai: CommandLine) -> None:
     assert (ran.code, ran.out.splitlines()[-1]) == (0, f"Job {job_id}: cancelled: cancelled before it ran")
 
 
+def test_a_job_that_is_over_stays_as_it_is_and_no_reason_is_made_up(synth_ai: CommandLine) -> None:
+    job_id = synth_ai.job()
+    synth_ai("jobs", "watch", job_id)
+    assert synth_ai("jobs", "cancel", job_id).out.splitlines()[-1] == f"Job {job_id}: succeeded"
+
+
 def test_a_job_without_a_model_has_none_to_fetch(synth_ai: CommandLine) -> None:
     ran = synth_ai("jobs", "download", synth_ai.job())
     assert ran.code == 6

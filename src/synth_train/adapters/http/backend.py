@@ -217,7 +217,10 @@ class HttpBackend(Backend):
         reply = self._post(f"{self._base}/{kind.route}/{_segment(job_id)}/cancel", b"{}")
         self._check(reply, by_id=not self._misses_route(reply))
         try:
-            state = job_state_in(decoded(reply.content, self._secrets), job_id)
+            body = decoded(reply.content, self._secrets)
+            if isinstance(body, dict):
+                body.pop("message", None)  # it is about the request, and no reason for how the job stands
+            state = job_state_in(body, job_id)
         except (ValueError, UnexpectedReply):
             return self.job(kind, job_id)
         return state if state.phase is not Phase.UNKNOWN else self.job(kind, job_id)
