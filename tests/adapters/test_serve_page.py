@@ -215,7 +215,6 @@ def test_a_job_that_really_trains_is_seen_to_learn_and_is_cancelled(tmp_path: Pa
             visit.until(f"document.querySelector('.plot').data[0].x.length > {max(seen, 30)}", within=60)
             page.click("#cancel")
             visit.until("document.getElementById('status').textContent === 'cancelled'")
-            visit.picture("cancelled")
             page.goto(f"{url}/#job={slow},{fast}")
             assert len(curves(visit, "Loss")) == 2
             visit.until(FITTING)
