@@ -14,7 +14,7 @@ def installed_version(package: str) -> str | None:
 
 
 def install_command(extras: str) -> str:
-    """What installs extras of ours (`local`, or `local,serve`), given how we were installed: from a checkout, or from an
+    """What installs extras of ours (`local`, or `local,serve`), given how we were installed: from a checkout or an
     index."""
     import json
     import shlex
