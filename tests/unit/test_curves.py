@@ -35,7 +35,7 @@ def test_curves_of_one_quantity_share_a_panel_and_those_looked_at_first_come_fir
     assert [(panel.label, [curve.name for curve in panel.curves]) for panel in panels] == [
         ("loss", ["train.loss", "val.loss"]),
         ("mean reward", ["eval.reward_mean", "train.reward_mean"]),
-        ("a", ["x.a"]),
+        ("mine", ["x.mine"]),
         ("time (s)", ["time.task_app", "time.update"]),
     ]
 

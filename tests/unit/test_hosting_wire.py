@@ -22,7 +22,14 @@ from synth_train.domain.model.hosting import (
     WorkerId,
 )
 from synth_train.domain.model.jobs import FileId, FilePhase, JobId, Kind, Phase
-from synth_train.domain.model.replies import features_in, file_state_in, job_state_in, result_files_in, verification_in
+from synth_train.domain.model.replies import (
+    features_in,
+    file_state_in,
+    job_state_in,
+    page_in,
+    result_files_in,
+    verification_in,
+)
 from synth_train.domain.model.task_app import Probe
 from synth_train.domain.usecases.hosting import wire
 from synth_train.domain.usecases.hosting.vault import Attempt
@@ -51,6 +58,11 @@ RUNNING = JOB.claimed(WorkerId("w"), 20.0)
 @pytest.mark.parametrize("takes_config", [True, False])
 def test_features_are_read_as_they_are_written(takes_config: bool) -> None:
     assert features_in(wire.health(takes_config=takes_config), "b").takes_config is takes_config
+
+
+@pytest.mark.parametrize("page", [True, False])
+def test_a_page_is_read_as_it_is_written(page: bool) -> None:
+    assert (page_in(wire.health(takes_config=True, page=page), "b", JobId("j")) is not None) is page
 
 
 def test_a_file_has_every_name_that_clients_read() -> None:

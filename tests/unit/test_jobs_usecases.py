@@ -42,6 +42,7 @@ from synth_train.domain.usecases.jobs_download import DownloadModel
 from synth_train.domain.usecases.jobs_follow import FollowJob
 from synth_train.domain.usecases.jobs_list import ListJobs
 from synth_train.domain.usecases.jobs_metrics import ReadMetrics
+from synth_train.domain.usecases.jobs_open import FindPage
 from synth_train.domain.usecases.jobs_reach import ReachBackend
 from synth_train.domain.usecases.jobs_retry import RetryJob
 from synth_train.domain.usecases.watch import WatchJob
@@ -495,6 +496,39 @@ def test_other_files_are_replaced_only_when_that_is_asked_for(desk: Desk) -> Non
     assert destination.files == {"config.json": b"mine"}
     download(desk, found, destination, replace=True)
     assert destination.files == CONTENTS
+
+
+# Its page
+
+
+class Shown:
+    """A backend that shows its jobs to browsers."""
+
+    base = "https://shown.example"
+
+    def page(self, job_id: JobId) -> str:
+        return f"{self.base}/#job={job_id}"
+
+
+def test_the_page_of_a_job_is_what_the_backend_says(desk: Desk) -> None:
+    found = replace(desk.find(desk.job()), backend=cast("Backend", Shown()))
+    page = FindPage(patience=desk.patience)(found)
+    assert page == f"https://shown.example/#job={found.state.job_id}"
+
+
+@pytest.mark.parametrize(
+    ("base", "told", "hint"),
+    [
+        ("https://backend.example", "has no page", "synth-ai jobs watch"),
+        ("local", "while they are served", "synth-ai serve"),
+    ],
+)
+def test_a_backend_that_shows_nothing_is_said_to(desk: Desk, base: str, told: str, hint: str) -> None:
+    found = desk.find(desk.job())
+    backend = InMemoryBackend(api_key=KEY, base=base)
+    with pytest.raises(NotOffered, match=told) as refused:
+        FindPage(patience=desk.patience)(replace(found, backend=backend))
+    assert hint in refused.value.hint
 
 
 # Reading a list

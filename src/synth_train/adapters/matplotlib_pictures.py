@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from synth_train.domain.model.curves import Curve, Panel
 from synth_train.domain.model.errors import LocalStateError, UsageError
+from synth_train.version import install_command
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,7 @@ def check(path: Path) -> None:
     if find_spec("matplotlib") is None:
         raise UsageError(
             "--plot needs matplotlib, which is not installed",
-            hint="Install it with: pip install 'synth-train[plot]'",
+            hint=f"Install it with: {install_command('plot')}",
         )
 
 
