@@ -73,6 +73,7 @@ def test_the_schema_is_one(schema: dict[str, Any]) -> None:
 def test_every_command_with_json_is_in_the_schema(schema: dict[str, Any]) -> None:
     commands = {f"jobs-{action}" for action in ("list", *JOB_ACTIONS)} | {
         "config-check",
+        "config-models",
         "data-check",
         "task-app-check",
     }
@@ -92,6 +93,7 @@ def test_every_command_with_json_is_in_the_schema(schema: dict[str, Any]) -> Non
         ("train", "--config", "sft.toml", "--poll-timeout", "12"),
         ("train", "--config", "nowhere.toml", "-v"),
         ("config", "check", "sft.toml", "rl.toml", "bad.toml"),
+        ("config", "models"),
         ("data", "check", "train.jsonl", "bad.jsonl", "nowhere.jsonl"),
         ("jobs", "list"),
         ("jobs", "show", "job_none"),

@@ -202,6 +202,18 @@ BROKEN: dict[str, tuple[bytes, str, Rule, str]] = {
     # the message
     "a message that is no object": (row(USER, "hi"), "messages[1]", Rule.BAD_MESSAGE, "is a string"),
     "no role": (asked({"content": "x"}), "messages[0].role", Rule.BAD_ROLE, "is missing"),
+    "a misspelt role key": (
+        asked({"rol": "user", "content": "x"}),
+        "messages[0].role",
+        Rule.BAD_ROLE,
+        'is missing; did you write it as "rol"?',
+    ),
+    "a misspelt content key": (
+        asked({"role": "user", "contnet": "x"}),
+        "messages[0].content",
+        Rule.NO_CONTENT,
+        'is missing; did you write it as "contnet"?',
+    ),
     "a role that is no text": (asked({"role": 7, "content": "x"}), "messages[0].role", Rule.BAD_ROLE, "is 7"),
     "a blank role": (asked({"role": " ", "content": "x"}), "messages[0].role", Rule.BAD_ROLE, 'is " "'),
     "a role of another format": (asked({"role": "human", "content": "x"}), "messages[0].role", Rule.BAD_ROLE, '"user"'),

@@ -171,12 +171,13 @@ def test_the_option_replaces_the_model_of_an_sft_config() -> None:
         ),
         (
             '[model]\nbase = "Qwen/Qwen3-4C"',
-            'train.toml:10: model.base: "Qwen/Qwen3-4C" is not in the catalogue; did you mean Qwen/Qwen3-4B?',
+            'train.toml:10: model.base: "Qwen/Qwen3-4C" is not in the catalogue; did you mean Qwen/Qwen3-4B?'
+            " All are listed by `synth-ai config models`",
         ),
         (
             '[model]\nsource = "gpt-5"',
             'train.toml:10: model.source: "gpt-5" is not in the catalogue; it holds Qwen3 models, such as'
-            " Qwen/Qwen3-4B",
+            " Qwen/Qwen3-4B. All are listed by `synth-ai config models`",
         ),
         (
             '[model]\nbase = "ft:Qwen/Qwen3-4B:job_1"',
@@ -220,7 +221,11 @@ def test_a_policy_that_names_another_model_than_the_one_used_is_a_warning() -> N
             'train.toml:7: job.model: "ft:Qwen/Qwen3-4B:job_1" is a fine-tuned model; SFT jobs start from a catalogue'
             " model",
         ),
-        ('"Qwen3-4B"', 'train.toml:7: job.model: "Qwen3-4B" is not in the catalogue; did you mean Qwen/Qwen3-4B?'),
+        (
+            '"Qwen3-4B"',
+            'train.toml:7: job.model: "Qwen3-4B" is not in the catalogue; did you mean Qwen/Qwen3-4B?'
+            " All are listed by `synth-ai config models`",
+        ),
         ("[]", "train.toml:7: job.model: expected text, got a list"),
     ],
 )
@@ -503,7 +508,8 @@ n_epochs = 1
         'train.toml:4: algorithm.variety: "qlora" is not trained by SFT jobs; write variety = "lora", and'
         " use_qlora = true in [training]",
         "train.toml:6: job.data: missing: name a JSONL file, or give --dataset",
-        'train.toml:7: job.model: "Qwen/Qwen3-4X" is not in the catalogue; did you mean Qwen/Qwen3-4B?',
+        'train.toml:7: job.model: "Qwen/Qwen3-4X" is not in the catalogue; did you mean Qwen/Qwen3-4B?'
+        " All are listed by `synth-ai config models`",
         "train.toml:10: hyperparameters.n_epoch: unknown key; did you mean n_epochs?",
         'train.toml:11: hyperparameters.batch_size: expected a whole number, got the text "1"; write 1 without quotes',
         "train.toml:13: hyperparametres: unknown section; it looks like hyperparameters, which is there as well:"

@@ -263,12 +263,9 @@ class _Judging:
             self._say("messages", Rule.NO_MESSAGES, f"is {_kind(row['messages'])}; it must be a list of messages")
             return
         other = next((name for key, name in _OTHER_FORMATS.items() if key in row), None)
-        near = _like("messages", map(_printable, row), 0.8)
-        hint = ""
+        hint = _misspelt("messages", row)
         if other:
             hint = f"; these look like {other}, turn them into chat messages"
-        elif near:
-            hint = f"; did you write it as {_quoted(near)}?"
         self._say("messages", Rule.NO_MESSAGES, f"is missing{hint}")
 
     def _keys_once(self, path: str, value: dict[str, object], keys: Sequence[str]) -> None:
@@ -325,7 +322,7 @@ class _Judging:
         if isinstance(role, str) and role in ROLES:
             self.roles.append(role)
         else:
-            self._bad_role(f"{path}.role", role)
+            self._bad_role(f"{path}.role", role, _misspelt("role", message))
         calls = self._tool_calls(path, message) + self._function_call(path, message)
         self._content(path, message, may_be_absent=role == "assistant" and _calls_something(message))
         for key in ("name", "reasoning", "raw_content"):
@@ -340,10 +337,10 @@ class _Judging:
             return []
         return calls
 
-    def _bad_role(self, path: str, role: object) -> None:
+    def _bad_role(self, path: str, role: object, misspelt: str) -> None:
         if not isinstance(role, str) or not role.strip():
             state = "is missing" if role is None else f"is {_shown(role)}"
-            self._say(path, Rule.BAD_ROLE, f"{state}; it must be {_ROLES_IN_WORDS}")
+            self._say(path, Rule.BAD_ROLE, f"{state}{misspelt or f'; it must be {_ROLES_IN_WORDS}'}")
             return
         word = role.strip().lower()
         meant = word if word in ROLES else _OTHER_NAMES.get(word) or _like(word, ROLES, 0.7)
@@ -356,7 +353,8 @@ class _Judging:
         if content is None:
             if not may_be_absent:
                 state = "is null" if "content" in message else "is missing"
-                self._say(path, Rule.NO_CONTENT, f"{state}; only an assistant message that calls a tool may have none")
+                why = _misspelt("content", message) or "; only an assistant message that calls a tool may have none"
+                self._say(path, Rule.NO_CONTENT, f"{state}{why}")
         elif isinstance(content, str):
             if not content and message.get("role") == "assistant" and not may_be_absent:
                 self._say(path, Rule.EMPTY_ANSWER, "is empty, and no tool is called: the model learns to say nothing")
@@ -604,6 +602,12 @@ def _like(word: str, words: Iterable[str], ratio: float) -> str | None:
     from difflib import get_close_matches  # here, because few rows need a hint
 
     return next(iter(get_close_matches(word, words, 1, ratio)), None)
+
+
+def _misspelt(key: str, holder: dict[str, object]) -> str:
+    """That a key which is missing may be there under a name that is nearly the same; empty when there is none."""
+    near = _like(key, map(_printable, holder), 0.8)
+    return f"; did you write it as {_quoted(near)}?" if near and near != key else ""
 
 
 def _syntax(error: JSONDecodeError) -> str:

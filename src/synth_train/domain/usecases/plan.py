@@ -250,8 +250,8 @@ class _Draft:
 
     def _not_in_catalogue(self, name: str, at: KeyPath | Place) -> None:
         near = catalog.near(name)
-        advice = f"did you mean {' or '.join(near)}?" if near else "it holds Qwen3 models, such as Qwen/Qwen3-4B"
-        self._say(at, f"{quoted(name)} is not in the catalogue; {advice}")
+        advice = f"did you mean {' or '.join(near)}?" if near else "it holds Qwen3 models, such as Qwen/Qwen3-4B."
+        self._say(at, f"{quoted(name)} is not in the catalogue; {advice} All are listed by `synth-ai config models`")
 
     def _allow(self, model: Model, at: KeyPath | Place, kind: Kind) -> None:
         if not model.trains(kind):

@@ -182,6 +182,15 @@ def _config(parser: _Parser) -> None:
     _content(options)
     _general(check)
 
+    models = actions.add_parser("models", help="list the models that hosted backends train")
+    _describe(
+        models,
+        usage=f"{PROG} config models [{{rl,sft}}] [options]",
+        description="List the models of the catalogue, which kinds of job train them, and which are experimental.",
+    )
+    models.add_argument("kind", nargs="?", choices=("rl", "sft"), help="only those that such jobs can train")
+    _general(models)
+
     schema = actions.add_parser("schema", help="print the JSON Schema of a TOML, or of what --output json writes")
     _describe(
         schema,
