@@ -140,10 +140,12 @@ def test_a_run_that_goes_on_from_its_checkpoint_has_the_losses_of_an_undisturbed
         )
 
     undisturbed = workshop.train(task(job="job_whole"))
-    broken = workshop.train(task(job="job_broken"), until_step=8)
+    broken = workshop.train(task(job="job_broken"), until_step=7)
     assert not broken.folder.model.exists()
+    [kept] = [int(path.name.removeprefix("step-")) for path in broken.folder.checkpoints.iterdir()]
+    assert kept in (6, 9)  # the trainer may be a little ahead of who listens
     resumed = workshop.train(task(job="job_broken", claims=2))
-    assert list(resumed.losses) == [7, 8, 9, 10]
+    assert list(resumed.losses) == list(range(kept + 1, 11))
     whole = {step.step: step.points for step in undisturbed.steps}
     for step in (*broken.steps, *resumed.steps):
         for name in ("train.loss", "val.loss", "train.learning_rate", "train.grad_norm"):
