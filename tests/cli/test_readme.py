@@ -33,7 +33,7 @@ def test_its_exit_codes_are_those_of_the_command() -> None:
 
 
 def test_every_option_it_names_exists(workspace: Workspace) -> None:
-    on_jobs = ([], ["list"], ["watch"], ["logs"], ["metrics"], ["retry"], ["download"], ["open"])
+    on_jobs: list[list[str]] = [[], ["list"], ["watch"], ["logs"], ["metrics"], ["retry"], ["download"], ["open"]]
     commands = (["train"], ["config", "check"], ["data", "check"], ["serve"], *(["jobs", *one] for one in on_jobs))
     known = "".join(workspace.run(*command, "--help").out for command in commands)
     of_others = {"--from", "--env-file", "--port", "--task"}
