@@ -9,9 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from support.commands import CommandLine
+from synth_train.adapters import this_machine
 from synth_train.adapters.in_memory.env import InMemoryEnv
 from synth_train.adapters.this_machine import ThisMachine
 from synth_train.domain.model.errors import BackendUnreachable, KeyRefused
+from synth_train.version import install_command
 
 
 @pytest.fixture
@@ -60,6 +62,16 @@ def test_proxies_are_told_without_their_logins(tmp_path: Path) -> None:
     assert (machine.home_fault, machine.devices) == ("", None)
     assert machine.free_disk > 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_training_lacks_is_named_with_the_command_that_fits_this_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = {"torch", "transformers", "peft", "accelerate", "tensorboard"}
+    monkeypatch.setattr(this_machine, "installed_version", lambda name: "1.0" if name in there else None)
+    machine = ThisMachine(tmp_path, {}).look(devices=False)
+    assert machine.training_lacks == ("trl",)
+    assert machine.training_remedy == install_command("local")
 
 
 def test_a_folder_that_is_none_cannot_be_written_to(tmp_path: Path) -> None:

@@ -210,7 +210,12 @@ def test_a_full_disk_and_a_closed_folder_are_told(practice: Practice) -> None:
 
 
 def test_training_here_needs_torch_and_devices_are_looked_for_on_request(practice: Practice) -> None:
-    assert practice.the("local-training").outcome is Outcome.SKIPPED
-    practice.machine.facts = replace(practice.machine.facts, packages={"torch": "2.8"}, devices=("cuda:0 (X)", "cpu"))
+    facts = practice.machine.facts
+    practice.machine.facts = replace(facts, training_lacks=("trl", "peft"), training_remedy="pip install it")
+    missing = practice.the("local-training")
+    assert missing.outcome is Outcome.SKIPPED
+    assert missing.what.startswith("not installed: trl, peft; so --backend local checks and queues")
+    assert missing.remedy == "With Python 3.11 or newer: pip install it"
+    practice.machine.facts = replace(facts, training_lacks=(), devices=("cuda:0 (X)", "cpu"))
     assert practice.the("local-training").what == "torch is installed, 8 cores"
     assert practice.the("local-training", devices=True).what == "on cuda:0 (X), cpu; 8 cores"

@@ -11,9 +11,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from synth_train.adapters.local.backend import NEEDED
 from synth_train.domain.model.addresses import without_credentials
 from synth_train.ports.machine import Machine, MachinePort
-from synth_train.version import installed_version
+from synth_train.version import install_command, installed_version
 
 PACKAGES = (
     "synth-train",
@@ -25,11 +26,7 @@ PACKAGES = (
     "tenacity",
     "tomli",
     "python-dotenv",
-    "torch",
-    "transformers",
-    "trl",
-    "peft",
-    "accelerate",
+    *NEEDED,
     "litestar",
     "uvicorn",
 )
@@ -51,10 +48,13 @@ class ThisMachine(MachinePort):
 
     def look(self, *, devices: bool) -> Machine:
         existing = next(path for path in (self._home, *self._home.absolute().parents) if path.exists())
+        packages = {name: installed_version(name) for name in PACKAGES}
         return Machine(
             python=platform.python_version(),
             system=f"{platform.system()} {platform.release()} {platform.machine()}",
-            packages={name: installed_version(name) for name in PACKAGES},
+            packages=packages,
+            training_lacks=tuple(name for name in NEEDED if packages[name] is None),
+            training_remedy=install_command("local"),
             home=str(self._home),
             home_fault=_write_fault(existing),
             free_disk=shutil.disk_usage(existing).free,

@@ -16,6 +16,10 @@ class Machine(Struct, frozen=True, kw_only=True):
     """Such as `Linux 6.1 x86_64`."""
     packages: Mapping[str, str | None]
     """Versions by distribution; None for what is not installed."""
+    training_lacks: tuple[str, ...] = ()
+    """Distributions that training here needs and that are not installed."""
+    training_remedy: str = ""
+    """What installs them, to be pasted into a shell."""
     home: str
     """Our folder for state."""
     home_fault: str = ""

@@ -15,6 +15,8 @@ class FixedMachine(MachinePort):
             python="3.11.7",
             system="Linux 6.1 x86_64",
             packages={"synth-train": "1.0", "torch": None},
+            training_lacks=("torch",),
+            training_remedy="pip install 'synth-train[local]'",
             home="/home/me/.synth-ai",
             free_disk=100_000_000_000,
             cores=8,

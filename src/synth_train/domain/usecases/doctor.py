@@ -220,11 +220,11 @@ def _disk(machine: Machine) -> Iterator[Finding]:
 
 def _training(machine: Machine) -> Finding:
     rule = "local-training"
-    if not machine.packages.get("torch"):
-        what = "not installed, so that --backend local checks and queues, but does not train"
-        return Finding(
-            rule=rule, outcome=Outcome.SKIPPED, what=what, remedy="pip install 'synth-train[local]' (Python 3.11+)."
-        )
+    if machine.training_lacks:
+        lacks = ", ".join(machine.training_lacks)
+        what = f"not installed: {lacks}; so --backend local checks and queues, but does not train"
+        remedy = f"With Python 3.11 or newer: {machine.training_remedy}"
+        return Finding(rule=rule, outcome=Outcome.SKIPPED, what=what, remedy=remedy)
     if machine.devices is None:
         what = f"torch is installed, {machine.cores} cores"
         return Finding(rule=rule, outcome=Outcome.OK, what=what, remedy="Devices are looked for with --devices.")
