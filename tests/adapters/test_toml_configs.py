@@ -73,6 +73,13 @@ def test_other_tomls_are_not_offered_in_place_of_a_missing_config(configs: TomlC
     assert refusal(configs, "pyproject2.toml") == "pyproject2.toml: there is no such file; there are a.toml and b.toml"
 
 
+def test_nul_bytes_are_named_with_their_line(configs: TomlConfigs, here: Path) -> None:
+    (here / "nul.toml").write_bytes(b'type = "sft"\n\0\n')
+    assert refusal(configs, "nul.toml") == (
+        "nul.toml:2: this holds NUL bytes: it is damaged or not UTF-8; save it as UTF-8"
+    )
+
+
 def test_a_missing_directory_is_named(configs: TomlConfigs, here: Path) -> None:
     assert refusal(configs, "cfg/a.toml") == f"cfg/a.toml: there is no such file, and no directory {here / 'cfg'}"
 

@@ -67,6 +67,7 @@ def hyper(**values: Any) -> dict[str, Any]:
             {"job": [{"model": "Qwen/Qwen3-4B"}]},
             "job: expected a table, got a list of tables; write its header as [job], in single brackets",
         ),
+        ({"job": [1]}, "job: expected a table, got a list"),
         ({"tags": "fast"}, "tags: expected a table, got text"),
         (
             {"lora": {"target_modules": 3}},

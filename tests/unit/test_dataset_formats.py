@@ -56,6 +56,11 @@ def test_what_may_be_text_is_left_to_the_rules(head: bytes) -> None:
         ('"prompt";"completion"\n', "table"),
         ("prompt\tcompletion\r\n", "table"),
         ("<!doctype html>\n<html>", "web page"),
+        ('# a job\n\ntype = "sft"\n', "TOML"),
+        ("[algorithm]\n", "TOML"),
+        ("[[judge.options]]", "TOML"),
+        (f"{ROW}\r{ROW}\r", "CR alone"),
+        (f"{ROW}\r\r{ROW}", "CR alone"),
     ],
 )
 def test_another_format_of_text_is_named_with_a_way_out(head: str, words: str) -> None:

@@ -404,7 +404,7 @@ def test_a_misspelt_file_name_is_told_the_near_one() -> None:
     ("name", "problem"),
     [
         (".", "/work: is a directory, not a file. Name the JSONL file inside."),
-        ("empty.jsonl", "/work/empty.jsonl: is empty; there is nothing to train on"),
+        ("empty.jsonl", "/work/empty.jsonl: no examples: the file is empty"),
         ("locked.jsonl", "/work/locked.jsonl: cannot be read: Permission denied"),
     ],
 )
@@ -413,6 +413,12 @@ def test_a_dataset_that_cannot_be_one_is_refused_where_it_is_named(name: str, pr
     text = SFT.replace("rows.jsonl", name)
     assert refused(text, files=files, locked=("locked.jsonl",)) == f"train.toml:8: job.data: {problem}"
     assert refused(SFT, files=files, locked=("locked.jsonl",), dataset=name) == f"--dataset: {problem}"
+
+
+def test_standard_input_is_no_dataset() -> None:
+    assert refused(SFT, dataset="-") == (
+        "--dataset: standard input cannot be a dataset: it is read more than once; write it to a file and name that"
+    )
 
 
 def test_no_dataset_is_an_error_that_names_the_option() -> None:

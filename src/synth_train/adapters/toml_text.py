@@ -113,6 +113,9 @@ def _decoded(raw: bytes, shown: str) -> str:
         raise _refusal(Place(shown), f"this is larger than {LARGEST >> 20} MiB, so it is no config")
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise _refusal(Place(shown, 1), "this file is in UTF-16, not UTF-8; save it as UTF-8")
+    if b"\0" in raw:
+        line = raw.count(b"\n", 0, raw.index(b"\0")) + 1
+        raise _refusal(Place(shown, line), "this holds NUL bytes: it is damaged or not UTF-8; save it as UTF-8")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -26,6 +26,8 @@ class Located(Struct, frozen=True, kw_only=True):
     @property
     def nowhere(self) -> str:
         """That it was found nowhere, with the places and the names that may be meant."""
+        if self.tried[-1].name == "-":
+            return "standard input cannot be a dataset: it is read more than once; write it to a file and name that"
         meant = f"; did you mean {' or '.join(map(str, self.near))}?" if self.near else ""
         return f"there is no such file; looked for {', then for '.join(map(str, self.tried))}{meant}"
 

@@ -37,6 +37,8 @@ _MAGIC: tuple[tuple[bytes, Foreign], ...] = (
     (b"\xff\xfe", Foreign("is UTF-16 text, not UTF-8", _UTF16)),
     (b"\xfe\xff", Foreign("is UTF-16 text, not UTF-8", _UTF16)),
 )
+_OF_TOML = re.compile(rb"""(?:\s|#[^\n]*\n)*(?:\[{1,2}[\w.-]*[A-Za-z_][\w.-]*\]{1,2}|[\w.-]+[ \t]*=)[^\n]*(?:\n|\Z)""")
+"""Comments, then a header or a setting. A header of digits alone would be a list of JSON."""
 _UTF16_WITHOUT_MARK = re.compile(rb"(?:[\t\n\r -~]\0){2}|(?:\0[\t\n\r -~]){2}")
 
 _ARRAY = Foreign(
@@ -50,6 +52,11 @@ _PRETTY = Foreign(
 _TABLE = Foreign(
     "is a table (CSV or TSV), not JSONL",
     'Turn each row into a line {"messages": [{"role": "user", ...}, {"role": "assistant", ...}]}.',
+)
+_TOML = Foreign("is TOML, not JSONL", "A TOML is given with --config; the dataset is the file of chats that it names.")
+_OLD_LINE_ENDS = Foreign(
+    "ends its lines with CR alone, which JSONL does not know",
+    "Write the lines with LF: `tr '\\r' '\\n' < old.jsonl > new.jsonl`.",
 )
 _PAGE = Foreign("is a web page, not JSONL", "The download may have asked for a login; fetch the file again.")
 
@@ -67,6 +74,10 @@ def foreign_bytes(head: bytes) -> Foreign | None:
 def foreign_text(head: bytes) -> Foreign | None:
     """What a file is whose first line is not a row; `head` begins with that line. None when it looks like JSONL."""
     first, _, rest = head.lstrip().partition(b"\n")
+    if re.match(_OF_TOML, head):
+        return _TOML
+    if re.search(rb"[}\]] *\r[ \r]*[{\[]", first):
+        return _OLD_LINE_ENDS
     first, second = first.strip(), rest.lstrip(b"\r\n").partition(b"\n")[0]
     if first.startswith(b"["):
         return _ARRAY if _may_hold_rows(first) else None

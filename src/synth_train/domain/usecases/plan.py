@@ -318,7 +318,7 @@ class _Draft:
             with self._datasets.open(Part(path, 0, 0)):
                 pass
             if not self._datasets.stamp(path).size:
-                self._say(at, f"{path}: is empty; there is nothing to train on")
+                self._say(at, f"{path}: no examples: the file is empty")
         except InvalidDataset as error:
             self._say(at, f"{error}. {error.hint}".removesuffix(". "))
 

@@ -264,7 +264,7 @@ def _remedy(expected: inspect.Type, value: object, path: KeyPath) -> str:
         return "; put it in quotes"
     if isinstance(wanted, inspect.ListType):
         return "; put it in [ ]"
-    if isinstance(wanted, inspect.StructType) and isinstance(value, list):
+    if isinstance(wanted, inspect.StructType) and isinstance(value, list) and any(isinstance(i, dict) for i in value):
         return f"; write its header as [{dotted(path)}], in single brackets"
     return ""
 
