@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 import requests
@@ -473,6 +473,34 @@ def test_what_a_job_has_made_has_many_names(client: Client, world: InMemoryHosti
     assert client.ask("GET", f"/orchestration/jobs/{job_id}/events")[1]["events"][0]["seq"] == 1
     assert client.ask("GET", "/rl/services/any")[1]["training_start_url"].endswith("/rl/jobs")
     assert client.ask("GET", f"/rl/jobs/{job_id}/log")[1] == {"job_id": job_id, "text": "", "next": 0}
+
+
+@pytest.mark.parametrize("family", ["/models", "/learning/models", "/api/v1/models"])
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_model_is_deleted_and_its_job_tells_so(
+    client: Client, world: InMemoryHosting, clock: ManualClock, family: str, encoded: bool
+) -> None:
+    request = {"data": {"model": "Qwen/Qwen3-0.6B", "endpoint_base_url": "http://task"}}
+    job_id = client.ask("POST", "/rl/jobs", request)[1]["job_id"]
+    for seconds in (world.executor.delay, world.trainer.lasts):
+        clock.advance(seconds)
+        client.ask("GET", f"/rl/jobs/{job_id}")
+    model = f"rl:Qwen/Qwen3-0.6B:{job_id}"
+    path = f"{family}/{quote(model, safe='') if encoded else model}"
+    user = client.ask("POST", "/rl/jobs", {"data": {"model": model, "endpoint_base_url": "http://task"}})[1]["job_id"]
+    status, body = client.ask("DELETE", path)
+    assert (status, body["error"]["code"]) == (409, "model_in_use")
+    assert client.ask("GET", path)[0] == 200
+    client.ask("POST", f"/rl/jobs/{user}/cancel")
+    status, body = client.ask("DELETE", path)
+    assert (status, body["id"], body["status"], body["deleted"]) == (200, model, "deleted", True)
+    for method in ("GET", "DELETE"):
+        assert client.ask(method, path)[0] == 404
+    assert client.ask("GET", "/models")[1]["data"] == []
+    assert client.ask("GET", f"/rl/jobs/{job_id}")[1]["model_deleted_at"] == int(clock.now())
+    assert client.ask("GET", f"/rl/jobs/{job_id}/checkpoints")[1]["data"] == []
+    status, body = client.ask("GET", f"/rl/jobs/{job_id}/results")
+    assert (status, body["detail"]) == (410, f"the model of job {job_id} was deleted")
 
 
 def test_a_file_of_a_model_can_be_fetched_from_a_byte_on(

@@ -410,6 +410,16 @@ def test_files_that_have_changed_are_hashed_again_and_others_are_not(
     (model / "a").write_bytes(b"1")
     (model / "b").write_bytes(b"2")
     before = FolderResults(home).files(JOB)
+def test_a_removed_model_has_no_files(made: Made) -> None:
+    store = made(JOB, {"merged/a": b"1"})
+    store.files(JOB)
+    store.remove(JOB)
+    store.remove(JOB)
+    assert store.files(JOB) == []
+    with pytest.raises(KeyError):
+        store.open(JOB, "merged/a")
+
+
     os.utime(model / "b", ns=(5, 5))
     (model / "a").unlink()
     hashed: list[str] = []

@@ -136,7 +136,7 @@ def backend_side(
                     store=here.store, blobs=here.blobs, inspector=here.inspector, clock=clock, entropy=SystemEntropy()
                 ),
                 jobs=Jobs(store=here.store, executor=here.executor, clock=clock, entropy=SystemEntropy()),
-                results=Results(store=here.store, made=FolderResults(here.home)),
+                results=Results(store=here.store, made=FolderResults(here.home), clock=clock),
                 takes_config=takes_config,
             )
 
@@ -178,7 +178,7 @@ def _served(
     return Hosting(
         files=Files(store=world.store, blobs=world.blobs, inspector=world.inspector, clock=clock, entropy=entropy),
         jobs=Jobs(store=world.store, executor=world.executor, clock=clock, entropy=entropy),
-        results=Results(store=world.store, made=FolderResults(world.home)),
+        results=Results(store=world.store, made=FolderResults(world.home), clock=clock),
         takes_config=takes_config,
         vault=Vault(
             store=world.store, unsealer=unsealer or ReadableUnsealer(), task_app=task_app, clock=clock, entropy=entropy

@@ -70,7 +70,7 @@ class InMemoryHosting:
         self.hosting = Hosting(
             files=Files(store=self.store, blobs=self.blobs, inspector=self.inspector, clock=clock, entropy=entropy),
             jobs=Jobs(store=self.store, executor=self.executor, clock=clock, entropy=entropy),
-            results=Results(store=self.store, made=self.results),
+            results=Results(store=self.store, made=self.results, clock=clock),
             vault=Vault(
                 store=self.store,
                 unsealer=unsealer or ReadableUnsealer(),

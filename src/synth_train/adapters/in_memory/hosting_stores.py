@@ -186,6 +186,9 @@ class InMemoryResultStore(ResultStore):
 
 class ScriptedInspector(Inspector):
     """Inspector that does as arranged: files are ready after `looks` looks, or rejected if `complaint` says why.
+    def remove(self, job_id: JobId) -> None:
+        self.made.pop(job_id, None)
+
 
     The upload itself is the first look. Arrange before the upload; what was found of a file stands.
     """

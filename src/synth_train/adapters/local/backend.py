@@ -153,7 +153,7 @@ def workshop_in(
     return Workshop(
         files=Files(store=store, blobs=blobs, inspector=_Trusting(), clock=clock, entropy=entropy),
         jobs=Jobs(store=store, executor=executor, clock=clock, entropy=entropy, cancel_grace=CANCEL_GRACE),
-        results=Results(store=store, made=FolderResults(home)),
+        results=Results(store=store, made=FolderResults(home), clock=clock),
         takes_config=True,
     )
 

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from synth_train.adapters.local.home import JobFolder, LocalHome, keeping, private_folder, sync_folder
+from synth_train.adapters.local.home import JobFolder, LocalHome, keeping, private_folder, removed, sync_folder
 from synth_train.adapters.raw_file import create, write_all
 from synth_train.domain.model.hosting import Blob, ResultFile
 from synth_train.domain.model.jobs import JobId
@@ -94,6 +94,12 @@ class FolderResults(ResultStore):
         if name not in _by_name(self._home.job(job_id)):
             raise KeyError(name)
         return (self._home.job(job_id).model / name).open("rb")
+
+    def remove(self, job_id: JobId) -> None:
+        job = self._home.job(job_id)
+        with self._lock, keeping(job.model):
+            removed(job.model)
+            job.digests.unlink(missing_ok=True)
 
     def _hashed(self, job: JobFolder) -> list[ResultFile]:
         known, now = _digests(job), dict[str, _Digest]()

@@ -147,6 +147,15 @@ def whole(place: Path) -> Iterator[Path]:
     _remove(before)
 
 
+def removed(place: Path) -> None:
+    """Let there be no folder at `place`; it goes at once, never bit by bit."""
+    aside = place.with_name(f"{place.name}.old")
+    _remove(aside)
+    with contextlib.suppress(FileNotFoundError):
+        place.rename(aside)
+        _remove(aside)
+
+
 @contextlib.contextmanager
 def keeping(place: Path) -> Iterator[None]:
     """Turn what the disk says into a refusal.

@@ -493,13 +493,16 @@ def show_model(hosting: _Host, owner: _Whose, model_id: FromPath[str]) -> Respon
     """Tell of one model; with `/jobs` behind its id, list the job that made it."""
     # Ids hold slashes, which clients may or may not encode, so what stands behind one cannot be a route of its own.
     name = unquote(model_id.removeprefix("/"))
-    made = {str(row["id"]): row for row in models.made(hosting.jobs, owner)}
-    if name in made:
-        return Response(made[name])
-    of = made.get(name.removesuffix("/jobs"))
-    if of is None:
-        raise Refusal(404, "unknown_model", f"there is no model {name}")
-    return Response(wire.jobs([hosting.jobs.show(owner, JobId(str(of["job_id"])))]))
+    of = name.removesuffix("/jobs")
+    maker = hosting.results.maker(owner, of)
+    return Response(models.model(maker) if of == name else wire.jobs([maker]))
+
+
+@_route(delete, ["/models/{model_id:path}", "/learning/models/{model_id:path}"], shapes.Model)
+def remove_model(hosting: _Host, owner: _Whose, model_id: FromPath[str]) -> wire.Json:
+    """Forget a model and its files; the job that made it stays."""
+    job = hosting.results.remove(owner, unquote(model_id.removeprefix("/")))
+    return models.model(job) | {"status": "deleted", "deleted": True}
 
 
 # Task apps and their keys
@@ -585,6 +588,7 @@ def routes() -> Litestar:
         guards=[_let_in],
         exception_handlers={Refusal: _on_refusal, HTTPException: _on_no_route, Exception: _on_bug},
         openapi_config=OpenAPIConfig(
+            remove_model,
             title="synth-ai serve",
             version=own_version(),
             description="Training jobs of this machine. Every path is there under `/`, `/api` and `/api/v1`.",

@@ -15,7 +15,21 @@ _MOST = 100_000
 def made(jobs: Jobs, owner: Owner, *, kind: Kind | None = None, base_model: str | None = None) -> list[Json]:
     """The models that jobs of an owner have made, newest first."""
     done = jobs.listed(owner, JobFilter(kind=kind, status=JobStatus.SUCCEEDED.value, model=base_model, limit=_MOST))
-    return [_model(job, job.fine_tuned_model) for job in done if job.fine_tuned_model]
+    return [model(job) for job in done if job.model]
+
+
+def model(job: Job) -> Json:
+    """The model that a job has made."""
+    return {
+        "id": job.fine_tuned_model,
+        "name": job.order.name or job.fine_tuned_model,
+        "object": "model",
+        "base_model": job.order.model,
+        "base": job.order.model,
+        "job_id": job.id,
+        "status": "ready",
+        "created_at": int(job.ended_at or job.updated_at),
+    }
 
 
 def listed(rows: Sequence[Json]) -> Json:
@@ -26,14 +40,14 @@ def listed(rows: Sequence[Json]) -> Json:
 def checkpoints(job: Job) -> Json:
     """The checkpoints of a job that can be used: those to go on from after a crash are the worker's own."""
     rows: list[Json] = []
-    if job.fine_tuned_model:
+    if job.model:
         rows.append(
             {
                 "id": f"checkpoint_{job.id}",
                 "object": "checkpoint",
                 "job_id": job.id,
                 "step_number": None,
-                "fine_tuned_model_checkpoint": job.fine_tuned_model,
+                "fine_tuned_model_checkpoint": job.model,
                 "created_at": int(job.updated_at),
             }
         )
@@ -57,16 +71,3 @@ def runs(job: Job) -> Json:
             }
         )
     return {"object": "list", "runs": rows, "data": rows}
-
-
-def _model(job: Job, model: str) -> Json:
-    return {
-        "id": model,
-        "name": job.order.name or model,
-        "object": "model",
-        "base_model": job.order.model,
-        "base": job.order.model,
-        "job_id": job.id,
-        "status": "ready",
-        "created_at": int(job.ended_at or job.updated_at),
-    }

@@ -89,6 +89,7 @@ class Job(_Shape, frozen=True):
     error: str | UnsetType = UNSET
     started_at: int | UnsetType = UNSET
     ended_at: int | UnsetType = UNSET
+    model_deleted_at: int | UnsetType = UNSET
     message: str | UnsetType = UNSET
 
 
@@ -235,6 +236,7 @@ class Model(_Shape, frozen=True):
 
 class Models(_Shape, frozen=True):
     """Models, newest first, the same rows under every name."""
+    deleted: bool | UnsetType = UNSET
 
     object: str
     models: list[Model]

@@ -197,6 +197,8 @@ class Job(Struct, frozen=True, kw_only=True):
     reason: str = ""
     """Why it ended, if not well."""
     fine_tuned_model: str | None = None
+    model_removed_at: float | None = None
+    """When its owner had the model that it made removed."""
     key_place: KeyPlace | None = None
     """RL on the machine of the one who asks only: elsewhere the vault has the key."""
     waits_for: str = ""
@@ -241,6 +243,15 @@ class Job(Struct, frozen=True, kw_only=True):
             self._to(status, now), ended_at=now, reason=reason, fine_tuned_model=fine_tuned_model
         )
 
+    @property
+    def model(self) -> str | None:
+        """The id of the model that it has made; None when there is none, or none any more."""
+        return self.fine_tuned_model if self.model_removed_at is None else None
+
+    def without_model(self, now: float) -> Job:
+        """What it has made is removed."""
+        return msgspec.structs.replace(self, model_removed_at=now, updated_at=now)
+
     def told(self, seq: int, now: float) -> Job:
         """It has a new event."""
         return msgspec.structs.replace(self, last_seq=seq, last_event_at=now)
@@ -259,6 +270,13 @@ def fine_tuned_id(job: Job) -> str:
     segments = job.order.model.split(":")
     base = ":".join(segments[1:-1]) if len(segments) > 2 else job.order.model
     return f"{'rl' if job.order.kind is Kind.RL else 'ft'}:{base}:{job.id}"
+
+
+def maker_of(model: str) -> JobId | None:
+    """The job that made a model, by the model's id (`ft:Qwen/Qwen3-4B:job_1`); None for an id of another form, which
+    is a base model's."""
+    prefix, _, job_id = model.rpartition(":")
+    return JobId(job_id) if prefix and job_id else None
 
 
 class KeptReply(Struct, frozen=True, kw_only=True):

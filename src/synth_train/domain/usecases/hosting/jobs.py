@@ -20,6 +20,7 @@ from synth_train.domain.model.hosting import (
 from synth_train.domain.model.jobs import IdempotencyKey, JobId, Kind
 from synth_train.domain.usecases.hosting.events import QUIET, tell
 from synth_train.domain.usecases.hosting.orders import order_in
+    maker_of,
 from synth_train.ports.clock import ClockPort
 from synth_train.ports.entropy import EntropyPort
 from synth_train.ports.hosting import Executor, JobStore, Rows
@@ -59,8 +60,8 @@ class Jobs:
             key_place: where the environment key of an RL job is kept, for workers that have no vault to ask.
 
         Raises:
-            Refusal: 400 or 422 as `order_in` says, 422 for a file that is unknown or not ready, 409 when the key
-                belongs to another body.
+            Refusal: 400 or 422 as `order_in` says, 422 for a file that is unknown or not ready and for a model
+                that is another owner's or was deleted, 409 when the key belongs to another body.
         """
         digest = hashlib.sha256(body).hexdigest()
         with self.store.transaction() as rows:
@@ -86,6 +87,7 @@ class Jobs:
         self.executor.wake()
         return job
 
+            _refuse_foreign_model(rows, owner, order)
     def start(self, owner: Owner, job_id: JobId) -> Job:
         """Let a job begin. One that has begun, or is over, is left as it is.
 
@@ -210,3 +212,11 @@ def _refuse_unready_files(rows: Rows, owner: Owner, order: Order) -> None:
         if file.status is not FileStatus.READY:
             why = f": {file.detail}" if file.detail else ""
             raise Refusal(422, "file_not_ready", f"file {file_id} is {file.status.value}{why}")
+
+
+def _refuse_foreign_model(rows: Rows, owner: Owner, order: Order) -> None:
+    """A model that no job here has made is left to the trainer, which knows more places than this."""
+    maker = maker_of(order.model)
+    job = None if maker is None else rows.job(maker)
+    if job is not None and (job.owner != owner or job.model_removed_at is not None):
+        raise Refusal(422, "unknown_model", f"there is no model {order.model}")
