@@ -401,15 +401,6 @@ def test_nothing_else_can_be_opened(made: Made, name: str) -> None:
         made(JOB, {"a": b"", "merged/a": b""}).open(JOB, name)
 
 
-def test_files_that_have_changed_are_hashed_again_and_others_are_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = LocalHome(tmp_path)
-    model = home.job(JOB).model
-    model.mkdir(parents=True)
-    (model / "a").write_bytes(b"1")
-    (model / "b").write_bytes(b"2")
-    before = FolderResults(home).files(JOB)
 def test_a_removed_model_has_no_files(made: Made) -> None:
     store = made(JOB, {"merged/a": b"1"})
     store.files(JOB)
@@ -420,6 +411,15 @@ def test_a_removed_model_has_no_files(made: Made) -> None:
         store.open(JOB, "merged/a")
 
 
+def test_files_that_have_changed_are_hashed_again_and_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = LocalHome(tmp_path)
+    model = home.job(JOB).model
+    model.mkdir(parents=True)
+    (model / "a").write_bytes(b"1")
+    (model / "b").write_bytes(b"2")
+    before = FolderResults(home).files(JOB)
     os.utime(model / "b", ns=(5, 5))
     (model / "a").unlink()
     hashed: list[str] = []

@@ -181,13 +181,13 @@ class ResultStore(Protocol):
         """
         ...
 
-
-class Inspector(Protocol):
-    """Somebody who looks into uploaded files."""
-
     def remove(self, job_id: JobId) -> None:
         """Forget the model of a job; one that is not there is forgotten already."""
         ...
+
+
+class Inspector(Protocol):
+    """Somebody who looks into uploaded files."""
 
     def inspect(self, file: StoredFile, blobs: BlobStore) -> Verdict | None:
         """Whether the file can be trained on. None: not known yet, ask again at the next read of the file."""

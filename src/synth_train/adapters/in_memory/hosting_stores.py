@@ -183,12 +183,12 @@ class InMemoryResultStore(ResultStore):
     def open(self, job_id: JobId, name: str) -> BinaryIO:
         return io.BytesIO(self.made[job_id][name])
 
-
-class ScriptedInspector(Inspector):
-    """Inspector that does as arranged: files are ready after `looks` looks, or rejected if `complaint` says why.
     def remove(self, job_id: JobId) -> None:
         self.made.pop(job_id, None)
 
+
+class ScriptedInspector(Inspector):
+    """Inspector that does as arranged: files are ready after `looks` looks, or rejected if `complaint` says why.
 
     The upload itself is the first look. Arrange before the upload; what was found of a file stands.
     """

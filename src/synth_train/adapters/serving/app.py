@@ -573,6 +573,7 @@ def routes() -> Litestar:
             checkpoints,
             all_models,
             show_model,
+            remove_model,
             verify_task_app,
             trainer,
             public_key,
@@ -588,7 +589,6 @@ def routes() -> Litestar:
         guards=[_let_in],
         exception_handlers={Refusal: _on_refusal, HTTPException: _on_no_route, Exception: _on_bug},
         openapi_config=OpenAPIConfig(
-            remove_model,
             title="synth-ai serve",
             version=own_version(),
             description="Training jobs of this machine. Every path is there under `/`, `/api` and `/api/v1`.",

@@ -232,11 +232,11 @@ class Model(_Shape, frozen=True):
     job_id: str
     status: str
     created_at: int
+    deleted: bool | UnsetType = UNSET
 
 
 class Models(_Shape, frozen=True):
     """Models, newest first, the same rows under every name."""
-    deleted: bool | UnsetType = UNSET
 
     object: str
     models: list[Model]

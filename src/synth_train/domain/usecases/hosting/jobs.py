@@ -16,11 +16,11 @@ from synth_train.domain.model.hosting import (
     Order,
     Owner,
     Refusal,
+    maker_of,
 )
 from synth_train.domain.model.jobs import IdempotencyKey, JobId, Kind
 from synth_train.domain.usecases.hosting.events import QUIET, tell
 from synth_train.domain.usecases.hosting.orders import order_in
-    maker_of,
 from synth_train.ports.clock import ClockPort
 from synth_train.ports.entropy import EntropyPort
 from synth_train.ports.hosting import Executor, JobStore, Rows
@@ -70,6 +70,7 @@ class Jobs:
                 return _replayed(kept, digest)
             order = order_in(kind, body)
             _refuse_unready_files(rows, owner, order)
+            _refuse_foreign_model(rows, owner, order)
             now = self.clock.now()
             job = Job(
                 id=JobId(f"job_{self.entropy.token(12)}"),
@@ -87,7 +88,6 @@ class Jobs:
         self.executor.wake()
         return job
 
-            _refuse_foreign_model(rows, owner, order)
     def start(self, owner: Owner, job_id: JobId) -> Job:
         """Let a job begin. One that has begun, or is over, is left as it is.
 

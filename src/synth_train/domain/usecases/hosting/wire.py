@@ -80,8 +80,8 @@ def job(one: Job) -> Json:
         "error": one.reason,
         "started_at": one.began_at and int(one.began_at),
         "ended_at": one.ended_at and int(one.ended_at),
-    }
         "model_deleted_at": one.model_removed_at and int(one.model_removed_at),
+    }
     return body | {name: value for name, value in optional.items() if value}
 
 
