@@ -270,7 +270,20 @@ def test_many_points_are_all_read_and_drawn_as_few(world: InMemoryHosting, url: 
     assert len(loss["y"]) <= 2002
     assert max(loss["y"]) == 99
     assert (loss["x"][0], loss["x"][-1]) == (1, 5000)
-    assert visit.page.inner_text("figure:has(figcaption:text-is('Loss')) .note").startswith("of 5,000 steps")
+    note = "figure:has(figcaption:text-is('Loss')) .note"
+    assert visit.page.inner_text(note).startswith("of 5,000 steps")
+    assert sum("/metrics?" in asked for asked in visit.asked) <= 2
+
+
+def test_a_long_curve_is_smoothed_over_all_its_values(world: InMemoryHosting, url: str, visit: Visit) -> None:
+    job_id = a_job(world)
+    with_points(world, job_id, "train.loss", [100.0, *[1.0, 3.0, 1.0, 1.0] * 400])
+    visit.page.goto(f"{url}/#key={KEY}")
+    visit.page.goto(f"{url}/#job={job_id}")
+    assert len(curves(visit, "Loss")[0]["y"]) < 1300
+    visit.page.fill("#smoothing", "0.99")
+    visit.until("document.querySelector('.plot').data[0].x.length === 1601")
+    assert abs(curves(visit, "Loss")[0]["y"][-1] - 1.5) < 0.02
 
 
 def test_steps_that_are_done_again_after_a_crash_are_drawn_as_they_were_done_last(

@@ -153,6 +153,12 @@ def test_a_job_can_be_followed_over_every_route(client: Client, world: InMemoryH
         ("train.reward_mean", 2),
     ]
     assert client.ask("GET", f"/rl/jobs/{job_id}/metrics?name=other")[1]["points"] == []
+    assert client.ask("GET", f"/rl/jobs/{job_id}/metrics?buckets=9999") == (
+        200,
+        {"object": "list", "points": points, "stretch": 1},
+    )
+    assert client.ask("GET", f"/rl/jobs/{job_id}/metrics?buckets=1")[1]["stretch"] == 2
+    assert client.ask("GET", f"/rl/jobs/{job_id}/metrics?buckets=0")[0] == 422
     assert client.ask("POST", f"/rl/jobs/{job_id}/cancel")[1]["status"] == "cancelling"
     timeline = client.ask("GET", f"/rl/jobs/{job_id}/timeline")[1]["events"]
     assert [row["phase"] for row in timeline] == ["queued", "running", "cancelling", "cancelled"]

@@ -323,6 +323,15 @@ def test_a_step_that_is_repeated_replaces_its_points(store: JobStore) -> None:
     assert points == [a_point("a", 1, 0.75), a_point("b", 1), a_point("a", 2)]
 
 
+def test_the_last_step_is_that_of_the_job(store: JobStore) -> None:
+    with store.transaction() as rows:
+        rows.save_points(JobId("job_1"), [a_point("a", 1), a_point("b", 7), a_point("a", 3)])
+        rows.save_points(JobId("job_2"), [a_point("a", 9)])
+    with store.transaction() as rows:
+        assert rows.last_step(JobId("job_1")) == 7
+        assert rows.last_step(JobId("job_3")) == 0
+
+
 # Environment keys
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import inf, nan
+
 import pytest
 
-from synth_train.domain.model.curves import Curve, curves_of, panels_of
+from synth_train.domain.model.curves import Curve, curves_of, panels_of, thinned
 from synth_train.domain.model.events import Point
 
 
@@ -52,3 +54,44 @@ def test_curves_of_one_quantity_share_a_panel_and_those_looked_at_first_come_fir
 def test_a_quantity_is_called_by_its_words_and_unit(name: str, label: str) -> None:
     [panel] = panels_of(curves_of([point(name, 1)]))
     assert panel.label == label
+
+
+def steps_left(values: list[float], width: int) -> list[int]:
+    return [one.step for one in thinned((point("a", step, value) for step, value in enumerate(values)), width)]
+
+
+def test_a_thinned_curve_keeps_the_lowest_and_the_highest_of_each_stretch_and_its_ends() -> None:
+    assert steps_left([2, 2, 9, 1, 2, 3, 4, 5, 5, 5], 5) == [0, 2, 3, 5, 7, 9]
+    assert steps_left([2, 2, 1, 9, 2, 3, 4, 5, 5, 5], 5) == [0, 2, 3, 5, 7, 9]
+
+
+def test_of_equal_values_the_first_is_kept() -> None:
+    assert steps_left([1, 1, 1, 1, 1, 1, 1, 1], 4) == [0, 4, 7]
+
+
+def test_a_gap_of_each_stretch_is_kept_and_hides_no_value() -> None:
+    assert steps_left([1, nan, nan, 5, 2, 3, inf, nan, nan, 2], 5) == [0, 1, 3, 5, 6, 9]
+    assert steps_left([nan, nan, nan], 5) == [0, 2]
+
+
+def test_a_width_of_one_step_leaves_everything() -> None:
+    assert steps_left([3, nan, 1, 4, 1], 1) == [0, 1, 2, 3, 4]
+    assert thinned([], 1) == ()
+
+
+def test_each_metric_is_thinned_by_itself_and_points_stay_in_order() -> None:
+    points = [
+        point(name, step, value * sign)
+        for step, value in enumerate([3, 9, 4, 1])
+        for name, sign in (("a", 1), ("b", -1))
+    ]
+    points.append(point("c", 3))
+    assert [(one.name, one.step) for one in thinned(points, 10)] == [
+        ("a", 0),
+        ("b", 0),
+        ("a", 1),
+        ("b", 1),
+        ("a", 3),
+        ("b", 3),
+        ("c", 3),
+    ]

@@ -7,6 +7,7 @@ import pytest
 
 from synth_train.adapters.in_memory.backend import InMemoryHosting
 from synth_train.adapters.in_memory.clock import ManualClock
+from synth_train.domain.model.events import Point
 from synth_train.domain.model.hosting import Job, JobFilter, JobStatus, Owner, Refusal, WorkerId
 from synth_train.domain.model.jobs import IdempotencyKey, JobId, Kind
 from synth_train.domain.usecases.hosting.events import QUIET
@@ -214,3 +215,46 @@ def test_a_job_that_nobody_has_started_has_nothing_to_say(hosting: Hosting, cloc
     job = sft_job(hosting)
     clock.advance(QUIET)
     assert words(hosting.jobs, job) == ["sft.created"]
+
+
+def with_points(world: InMemoryHosting, job: Job, steps: int) -> None:
+    with world.store.transaction() as rows:
+        rows.save_points(
+            job.id,
+            [
+                Point(name=name, step=step, value=step % 7, created_at=0)
+                for step in range(1, steps + 1)
+                for name in "ab"
+            ],
+        )
+
+
+def test_a_long_curve_is_given_in_as_many_stretches_as_are_asked_for(
+    world: InMemoryHosting, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("synth_train.domain.usecases.hosting.jobs.AT_A_TIME", 30)
+    job = rl_job(jobs)
+    with_points(world, job, 200)
+    told = jobs.thinned_points(WE, job.id, buckets=10, name="a")
+    assert told.stretch == 20
+    assert [(point.step, point.value) for point in told.points][:5] == [(1, 1), (6, 6), (7, 0), (20, 6), (21, 0)]
+    assert {point.name for point in told.points} == {"a"}
+    assert told.points[-1].step == 200
+    assert len(told.points) < 25
+
+
+def test_what_is_new_of_a_curve_is_given_whole(world: InMemoryHosting, jobs: Jobs) -> None:
+    job = rl_job(jobs)
+    with_points(world, job, 200)
+    told = jobs.thinned_points(WE, job.id, buckets=10, after_step=190)
+    assert told.stretch == 1
+    assert [(point.step, point.name) for point in told.points] == [
+        (step, name) for step in range(191, 201) for name in "ab"
+    ]
+    assert jobs.thinned_points(WE, job.id, buckets=10, after_step=900).points == ()
+
+
+def test_the_curves_of_another_owners_job_are_not_given(jobs: Jobs) -> None:
+    job = rl_job(jobs)
+    with pytest.raises(Refusal, match=f"no job {job.id}"):
+        jobs.thinned_points(THEY, job.id, buckets=10)

@@ -105,6 +105,10 @@ class Rows(Protocol):
         """
         ...
 
+    def last_step(self, job_id: JobId) -> int:
+        """The last step that has points; 0 when none has. Answers at once."""
+        ...
+
     def save_key(self, key: SealedKey) -> None:
         """Keep an environment key."""
         ...

@@ -137,6 +137,9 @@ class _InMemoryRows(Rows):
             given += together
         return given
 
+    def last_step(self, job_id: JobId) -> int:
+        return max((step for step, _ in self._points.get(job_id, {})), default=0)
+
     def save_key(self, key: SealedKey) -> None:
         self._keys.pop(key.id, None)
         self._keys[key.id] = key

@@ -321,6 +321,10 @@ class _SqliteRows(Rows):
             given += together
         return given
 
+    def last_step(self, job_id: JobId) -> int:
+        [(last,)] = self._run("SELECT max(step) FROM points WHERE job = ?", (job_id,))
+        return last or 0
+
     # Environment keys
 
     def save_key(self, key: SealedKey) -> None:

@@ -63,6 +63,14 @@ _Server = SkipValidation[Serving]
 _Whose = SkipValidation[Owner]
 _Text = FromQuery[str | None]
 _Limit = Annotated[int, QueryParameter(ge=1, description=f"at most so many; more than {LONGEST_LIST} are never given")]
+_Buckets = Annotated[
+    int | None,
+    QueryParameter(
+        ge=1,
+        description="give of each curve the lowest and highest value, and a gap, of about so many stretches, its first "
+        f"and its last point, whatever `limit` says; more than {LONGEST_LIST} count as so many",
+    ),
+]
 _Time = Annotated[str | None, QueryParameter(description="seconds since 1970, or an ISO time")]
 
 T = TypeVar("T")
@@ -398,8 +406,15 @@ def metrics(
     after_step: FromQuery[int] = 0,
     name: _Text = None,
     limit: _Limit = 200,
+    buckets: _Buckets = None,
 ) -> wire.Json:
-    """Give the metric points of the steps after a step, whole steps at a time."""
+    """Give the metric points of the steps after a step, whole steps at a time; or, with `buckets`, all those steps
+    thinned to what a chart can show."""
+    if buckets is not None:
+        some = hosting.jobs.thinned_points(
+            owner, JobId(job_id), buckets=_bounded(buckets), after_step=max(0, after_step), name=name
+        )
+        return wire.thinned_points(JobId(job_id), some)
     points = hosting.jobs.points(owner, JobId(job_id), after_step=after_step, limit=_bounded(limit), name=name)
     return wire.points(JobId(job_id), points)
 

@@ -154,6 +154,10 @@ class Points(_Shape, frozen=True):
 
     object: str
     points: list[Point]
+    stretch: Annotated[
+        int | UnsetType,
+        Meta(description="with `buckets`: steps of which only the lowest and highest values are given; 1: all are"),
+    ] = UNSET
 
 
 class Phase(_Shape, frozen=True):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain, groupby
+from math import isfinite
 
 from msgspec import Struct
 
@@ -48,6 +50,39 @@ def panels_of(curves: Sequence[Curve]) -> tuple[Panel, ...]:
         by_label.setdefault(_label(curve.name), []).append(curve)
     panels = [Panel(label=label, curves=tuple(some)) for label, some in by_label.items()]
     return tuple(sorted(panels, key=lambda panel: (_rank(panel.label), panel.label)))
+
+
+def thinned(points: Iterable[Point], width: int) -> tuple[Point, ...]:
+    """So much of each curve as can be seen from afar: the lowest and the highest value of each stretch of `width`
+    steps, one of its gaps, and the curve's first and last point. With a width of 1 that is all of it.
+
+    Args:
+        points: by step; looked at once, in memory that does not grow with their number.
+    """
+    chosen: dict[tuple[int, str], Point] = {}
+    ends: dict[str, Point] = {}
+    for _, stretch in groupby(points, key=lambda point: point.step // width):
+        lowest: dict[str, Point] = {}
+        highest: dict[str, Point] = {}
+        gaps: dict[str, Point] = {}
+        for point in stretch:
+            name, value = point.name, point.value
+            if name not in ends:
+                chosen[point.step, name] = point
+            ends[name] = point
+            if not isfinite(value):
+                gaps.setdefault(name, point)
+            elif name not in lowest:
+                lowest[name] = highest[name] = point
+            elif value < lowest[name].value:
+                lowest[name] = point
+            elif value > highest[name].value:
+                highest[name] = point
+        for point in chain(lowest.values(), highest.values(), gaps.values()):
+            chosen[point.step, point.name] = point
+    for point in ends.values():
+        chosen[point.step, point.name] = point
+    return tuple(point for _, point in sorted(chosen.items()))
 
 
 def _label(name: str) -> str:

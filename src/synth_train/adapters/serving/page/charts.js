@@ -45,12 +45,14 @@ export class Charts {
     const style = getComputedStyle(document.documentElement);
     const [text, line] = ["--text", "--line"].map((name) => style.getPropertyValue(name).trim());
     const traces = [];
-    let most = 0;
+    let most = 0, last = 0, chosen = false;
     runs.forEach((run, number) => {
       names.forEach((name, member) => {
         const series = run.series.get(name);
         if (!series) return;
         most = Math.max(most, series.steps.length);
+        last = Math.max(last, series.steps.at(-1));
+        chosen ||= run.thinned;
         const { x, y } = thinned(series.steps, smoothed(series.values, smoothing));
         traces.push({
           x, y,
@@ -68,8 +70,8 @@ export class Charts {
     });
     const plot = this.#plot(title);
     const note = plot.previousElementSibling;
-    note.hidden = most <= MOST;
-    note.textContent = `of ${most.toLocaleString()} steps the lowest and highest of each stretch`;
+    note.hidden = !chosen && most <= MOST;
+    note.textContent = `of ${last.toLocaleString()} steps the lowest and highest of each stretch`;
     const axis = { gridcolor: line, linecolor: line, zerolinecolor: line, automargin: true };
     Plotly.react(plot, traces, {
       margin: { l: 44, r: 8, t: 8, b: 34 },

@@ -4,6 +4,7 @@ import { COLOURS, Charts } from "./charts.js";
 
 const LOOK = 1000; // milliseconds between two looks
 const PAGE = 1000; // rows of one reply; more are never given
+const BUCKETS = 500; // stretches that a long curve is read in
 const MOST_EVENTS = 500; // that are kept on the page
 const OVER = new Set(["succeeded", "failed", "cancelled"]);
 const $ = (id) => document.getElementById(id);
@@ -134,6 +135,7 @@ class Run {
     this.label = short(id);
     this.series = new Map();
     this.step = 0;
+    this.thinned = false; // whether only the lowest and highest values of stretches were read
     this.seq = 0;
     this.highest = 0;
     this.repeats = 0; // steps up to this one are done again
@@ -166,25 +168,41 @@ class Run {
     }
   }
 
-  // Read what is new; `changed` is told after the first reply, so that something is shown early, and after the last.
-  async look(changed) {
+  // Reads what is new of the job, its events and its points; whether there were any points.
+  async look() {
     this.job = await ask(about(this.id));
     this.label = this.job.name || short(this.id);
     await this.events();
-    for (let replies = 0; ; replies++) {
-      const { points } = await ask(about(this.id, `/metrics?after_step=${this.step}&limit=${PAGE}`));
-      for (const point of points) {
-        if (!this.series.has(point.name)) this.series.set(point.name, { steps: [], values: [] });
-        const series = this.series.get(point.name);
-        series.steps.push(point.step);
-        series.values.push(point.value);
-        this.step = Math.max(this.step, point.step);
-      }
+    // Thinned by the server, if they are many: what is new of a job that runs never is.
+    const { points, stretch } = await ask(about(this.id, `/metrics?after_step=${this.step}&buckets=${BUCKETS}`));
+    this.thinned ||= stretch > 1;
+    this.step = add(points, this.series, this.step);
+    return points.length > 0;
+  }
+
+  // Every point, page by page, in place of those that were chosen.
+  async readAll() {
+    const series = new Map();
+    for (let step = 0; ;) {
+      const { points } = await ask(about(this.id, `/metrics?after_step=${step}&limit=${PAGE}`));
       // A reply holds whole steps, so one that is not full says nothing: only an empty one is the last.
-      if (!points.length) return replies > 1 ? changed() : undefined;
-      if (!replies) changed();
+      if (!points.length) return Object.assign(this, { series, step, thinned: false });
+      step = add(points, series, step);
     }
   }
+}
+
+// Adds points to curves, each once, and gives the last step of all.
+function add(points, all, last) {
+  for (const { name, step, value } of points) {
+    if (!all.has(name)) all.set(name, { steps: [], values: [] });
+    const { steps, values } = all.get(name);
+    if (step <= (steps.at(-1) ?? 0)) continue;
+    steps.push(step);
+    values.push(value);
+    last = Math.max(last, step);
+  }
+  return last;
 }
 
 let charts = null;
@@ -214,8 +232,12 @@ function open(ids) {
   show("job");
   let logged = 0;
   watching(mine, async () => {
-    await Promise.all(runs.map((run) => run.look(() => mine === view && redraw())));
+    const news = await Promise.all(runs.map((run) => run.look()));
     if (mine !== view) return false;
+    if (news.includes(true)) {
+      redraw();
+      readForMeans();
+    }
     if (!one) {
       drawCompared();
       return runs.some((run) => run.more || !OVER.has(run.job.status));
@@ -327,11 +349,23 @@ $("retry").addEventListener("click", () => act($("retry"), async () => {
   location.hash = `job=${encodeURIComponent(job.id)}`;
 }));
 
+// A mean is of all values, and not of the lowest and the highest.
+let reading = false;
+async function readForMeans() {
+  const thinned = runs.filter((run) => run.thinned);
+  if (reading || !thinned.length || !Number($("smoothing").value)) return;
+  reading = true;
+  const mine = view;
+  await Promise.all(thinned.map((run) => run.readAll())).catch(() => {}); // the next look says what is wrong
+  reading = false;
+  if (mine === view) redraw();
+}
+
 $("compare").addEventListener("click", () => {
   location.hash = `job=${[...chosen].map(encodeURIComponent).join(",")}`;
 });
 $("more").addEventListener("click", () => { limit = Math.min(PAGE, limit * 4); list(); });
-$("smoothing").addEventListener("input", redraw);
+$("smoothing").addEventListener("input", () => { redraw(); readForMeans(); });
 $("log").addEventListener("change", redraw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 $("door").addEventListener("submit", (event) => {

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from msgspec import Struct
+
+from synth_train.domain.model.curves import thinned
 from synth_train.domain.model.events import Event, Point
 from synth_train.domain.model.hosting import (
     FileStatus,
@@ -27,6 +31,19 @@ from synth_train.ports.hosting import Executor, JobStore, Rows
 
 CANCEL_GRACE = 30.0
 """Seconds that a worker has to heed a request to cancel before it is killed."""
+
+
+AT_A_TIME = 5000
+"""Points that are read in one transaction when all of them are looked at."""
+
+
+class Thinned(Struct, frozen=True, kw_only=True):
+    """Curves seen from afar."""
+
+    points: tuple[Point, ...]
+    """By step and name."""
+    stretch: int
+    """Steps of which only the lowest and highest values, and a gap, are here; 1: nothing was left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +181,33 @@ class Jobs:
         with self.store.transaction() as rows:
             known_job(rows, owner, job_id)
             return rows.points(job_id, after_step=after_step, limit=limit, name=name)
+
+    def thinned_points(
+        self, owner: Owner, job_id: JobId, *, buckets: int, after_step: int = 0, name: str | None = None
+    ) -> Thinned:
+        """The curves of the steps after `after_step`, in about `buckets` stretches (`curves.thinned`).
+
+        Read a few thousand points at a time: nobody else waits for all of them.
+
+        Raises:
+            Refusal: 404.
+        """
+        self._tend()
+        with self.store.transaction() as rows:
+            known_job(rows, owner, job_id)
+            steps = rows.last_step(job_id) - after_step
+        stretch = max(1, -(-steps // buckets))
+        points = thinned(self._points_after(job_id, after_step, name), stretch)
+        return Thinned(points=points, stretch=stretch)
+
+    def _points_after(self, job_id: JobId, step: int, name: str | None) -> Iterator[Point]:
+        while True:
+            with self.store.transaction() as rows:
+                points = rows.points(job_id, after_step=step, limit=AT_A_TIME, name=name)
+            if not points:
+                return
+            yield from points
+            step = points[-1].step
 
     def _tend(self) -> None:
         """End the workers that did not heed a request to cancel, and see to it that the others go on."""

@@ -14,6 +14,7 @@ from synth_train.domain.model.events import Event, Point
 from synth_train.domain.model.hosting import Job, ResultFile, SealedKey, StoredFile
 from synth_train.domain.model.jobs import JobId
 from synth_train.domain.model.replies import HAS_PAGE, TAKES_CONFIG
+from synth_train.domain.usecases.hosting.jobs import Thinned
 from synth_train.domain.usecases.hosting.vault import Attempt
 
 Json = dict[str, object]
@@ -124,6 +125,11 @@ def event(job_id: JobId, one: Event) -> Json:
 def points(job_id: JobId, some: Sequence[Point]) -> Json:
     """A list of metric points (§4.3)."""
     return {"object": "list", "points": [point(job_id, one) for one in some]}
+
+
+def thinned_points(job_id: JobId, some: Thinned) -> Json:
+    """A list of metric points from which some were left out, and of how many steps each stretch is."""
+    return points(job_id, some.points) | {"stretch": some.stretch}
 
 
 def point(job_id: JobId, one: Point) -> Json:
