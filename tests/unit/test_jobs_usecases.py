@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from synth_train.adapters.in_memory.backend import InMemoryBackend, InMemoryBackends
 from synth_train.adapters.in_memory.clock import ManualClock
 from synth_train.adapters.in_memory.destination import InMemoryDestination
+from synth_train.adapters.in_memory.entropy import CountingEntropy
 from synth_train.adapters.in_memory.env import InMemoryEnv
 from synth_train.adapters.in_memory.journal import InMemoryJournal
 from synth_train.adapters.in_memory.progress import RecordedProgress
@@ -33,7 +34,7 @@ from synth_train.domain.model.jobs import IdempotencyKey, JobId, JobSummary, Kin
 from synth_train.domain.model.moments import EventSeen, Noted, Retrying
 from synth_train.domain.model.replies import job_summary_in
 from synth_train.domain.model.secret import Secret
-from synth_train.domain.model.submission import Submission
+from synth_train.domain.model.submission import Stage, Submission
 from synth_train.domain.usecases import find_job, jobs_follow, jobs_metrics
 from synth_train.domain.usecases.find_job import LAST, FindJob, FoundJob
 from synth_train.domain.usecases.hosting.work import Queue
@@ -47,6 +48,7 @@ from synth_train.domain.usecases.jobs_reach import ReachBackend
 from synth_train.domain.usecases.jobs_retry import RetryJob
 from synth_train.domain.usecases.watch import WatchJob
 from synth_train.ports.backend import Backend, Upload
+from synth_train.ports.journal import JournalPort
 from synth_train.ports.streams import Readable
 
 KEY = Secret("sk-in-memory-qvzjxkwy")
@@ -610,8 +612,15 @@ def test_all_metrics_are_read_page_by_page(desk: Desk, monkeypatch: pytest.Monke
 # Running again
 
 
-def retry(desk: Desk, job_id: JobId) -> JobId:
-    return RetryJob(patience=desk.patience, progress=desk.progress)(desk.find(job_id)).job_id
+def retry(desk: Desk, job_id: JobId, journal: JournalPort | None = None) -> JobId:
+    run_again = RetryJob(
+        patience=desk.patience,
+        progress=desk.progress,
+        journal=journal or InMemoryJournal(),
+        clock=desk.clock,
+        entropy=CountingEntropy(),
+    )
+    return run_again(desk.find(job_id)).job_id
 
 
 def test_a_job_that_has_ended_is_run_again_once_with_the_same_request(desk: Desk) -> None:
@@ -639,6 +648,43 @@ def test_a_lost_reply_makes_no_second_retry(desk: Desk, after_effect: bool) -> N
     desk.backend.fail_next("create", BackendUnreachable("cut"), after_effect=after_effect, times=2)
     retry(desk, job_id)
     assert len(desk.backend.jobs) == 2
+
+
+def test_a_retry_is_remembered_as_what_was_submitted_last(desk: Desk) -> None:
+    job_id = desk.job()
+    desk.ended(job_id)
+    find = remember(desk, (job_id, BASE))
+    journal = cast("InMemoryJournal", find.journal)
+    again = retry(desk, job_id, journal)
+    assert find(JobId(LAST)).state.job_id == again
+    assert find(JobId(LAST)).backend.base == BASE
+    entry = journal.with_jobs()[0]
+    assert (entry.config, entry.account, entry.open) == ("rl.toml", "a", False)
+    retry(desk, job_id, journal)
+    assert len(journal.entries) == 2
+
+
+def test_the_retry_of_a_job_from_elsewhere_is_remembered_too(desk: Desk) -> None:
+    job_id = desk.job()
+    desk.ended(job_id)
+    journal = InMemoryJournal()
+    again = retry(desk, job_id, journal)
+    [entry] = journal.with_jobs()
+    assert (entry.job_id, entry.backend, entry.config, entry.stage) == (again, BASE, "", Stage.HANDED_OVER)
+
+
+class FullJournal(InMemoryJournal):
+    def open(self, submission: Submission) -> None:
+        raise LocalStateError("the disk is full")
+
+
+def test_a_retry_that_cannot_be_remembered_is_made_all_the_same(desk: Desk) -> None:
+    job_id = desk.job()
+    desk.ended(job_id)
+    again = retry(desk, job_id, FullJournal())
+    assert desk.find(again).state.job_id == again
+    [noted] = desk.progress.of(Noted)
+    assert noted.text == f"where job {again} runs is not remembered, so name it with --backend: the disk is full"
 
 
 def test_an_sft_job_is_started_again_too(desk: Desk) -> None:

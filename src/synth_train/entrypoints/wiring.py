@@ -163,7 +163,14 @@ class App(Struct, frozen=True):
         held, place = keys.environment_key(variables), variables.environment_key()
         if held is not None and place is not None:
             found.backend.lend_environment_key(held, name=place.name, file=variables.file_of(place))
-        return RetryJob(patience=self.train.patience, progress=self.train.progress)(found)
+        retry = RetryJob(
+            patience=self.train.patience,
+            progress=self.train.progress,
+            journal=self.train.journal,
+            clock=self.train.clock,
+            entropy=self.train.entropy,
+        )
+        return retry(found)
 
     def download_model(self, found: FoundJob, folder: Path, *, replace: bool) -> tuple[ResultFile, ...]:
         """Fetch what a job has made into a folder; see `DownloadModel`."""

@@ -37,10 +37,10 @@ class Submission(Struct, frozen=True, kw_only=True):
     backend: str
     """Base as used, or `local`."""
     account: str
-    """Hash of the API key: tells accounts apart, gives no key away."""
+    """Hash of the API key: tells accounts apart, gives no key away. Empty for the retry of a job from elsewhere."""
     kind: Kind
     config: str
-    """Path of the TOML, for showing."""
+    """Path of the TOML, for showing. Empty for the retry of a job from elsewhere."""
     key: IdempotencyKey
     key_is_users: bool
     """Whether the key was given with `--idempotency`."""

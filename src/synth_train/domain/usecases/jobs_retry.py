@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import hashlib
 
-from synth_train.domain.model.errors import UsageError
+from synth_train.domain.model.errors import LocalStateError, UsageError
+from synth_train.domain.model.fingerprints import fingerprint_of
 from synth_train.domain.model.jobs import Accepted, IdempotencyKey, JobId, Kind
+from synth_train.domain.model.moments import Noted
+from synth_train.domain.model.submission import Stage, Submission
 from synth_train.domain.usecases.find_job import FoundJob
 from synth_train.domain.usecases.patient import Patient
+from synth_train.ports.clock import ClockPort
+from synth_train.ports.entropy import EntropyPort
+from synth_train.ports.journal import JournalPort
 
 
 class RetryJob(Patient, frozen=True, kw_only=True):
     """Built once with its ports; runs one job again at a time."""
+
+    journal: JournalPort
+    """Where the new job is remembered, so that other commands know its backend."""
+    clock: ClockPort
+    entropy: EntropyPort
 
     def __call__(self, found: FoundJob) -> Accepted:
         """A new job from the very request of one that has ended, with its files, and started.
@@ -35,7 +46,42 @@ class RetryJob(Patient, frozen=True, kw_only=True):
         accepted = self.retrying(lambda: backend.create(kind, request, key), what="create the job")
         if kind is Kind.SFT:
             self.retrying(lambda: backend.start(kind, accepted.job_id), what="start the job")
+        self._remember(found, accepted.job_id, request, key)
         return accepted
+
+    def _remember(self, found: FoundJob, job_id: JobId, request: bytes, key: IdempotencyKey) -> None:
+        """Only now: until here the key, which never changes, makes sure that there is one job."""
+        earlier = self.journal.with_jobs()
+        if any(entry.job_id == job_id for entry in earlier):
+            return
+        retried = next((entry for entry in earlier if entry.job_id == found.state.job_id), None)
+        base, account, now = found.backend.base, retried.account if retried else "", self.clock.now()
+        entry = Submission(
+            id=f"{round(now * 1000):013d}-{self.entropy.token(8)}",
+            fingerprint=fingerprint_of(
+                backend=base, account=account, kind=found.kind, config=key.encode(), request=request, uploads=()
+            ),
+            backend=base,
+            account=account,
+            kind=found.kind,
+            config=retried.config if retried else "",
+            key=key,
+            key_is_users=False,
+            stage=Stage.HANDED_OVER,
+            job_id=job_id,
+            opened_at=now,
+            updated_at=now,
+        )
+        try:
+            self.journal.open(entry)
+        except LocalStateError as error:
+            self.progress.tell(
+                Noted(
+                    text=f"where job {job_id} runs is not remembered, so name it with --backend: {error}", warning=True
+                )
+            )
+        else:
+            self.journal.release(entry)
 
 
 def retry_key(job_id: JobId) -> IdempotencyKey:
