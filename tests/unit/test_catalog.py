@@ -140,5 +140,23 @@ def test_a_name_is_near_within_two_slips_that_leave_most_of_it(name: str, meant:
     assert nearest(name, ["learning_rate", "batch_size", "job", "r"]) == meant
 
 
+@pytest.mark.parametrize(
+    ("short", "meant"),
+    [
+        ("hyperparams", "hyperparameters"),
+        ("seq_length", "sequence_length"),
+        ("max_steps", None),  # two names have that beginning and that end
+        ("validation", None),  # more is left out than is kept
+        ("length_of", None),  # the beginning is left out
+        ("job_name", None),  # the other way round: the longer name is the unknown one
+        ("hypersteps", None),
+    ],
+)
+def test_a_long_abbreviation_of_one_name_only_means_it(short: str, meant: str | None) -> None:
+    known = ["hyperparameters", "sequence_length", "max_train_steps", "max_eval_steps", "the_length_of", "job"]
+    known.append("validation_dataset_path")
+    assert nearest(short, known) == meant
+
+
 def test_the_nearest_of_several_near_names_is_meant() -> None:
     assert nearest("gpu_typ", ["gpu_tape", "gpu_type", "gpu_types"]) == "gpu_type"

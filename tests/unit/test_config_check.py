@@ -205,6 +205,10 @@ def test_a_misspelt_section_is_an_error_when_the_known_one_is_not_there() -> Non
     assert one({"hyperparametres": {}}) == "hyperparametres: unknown section; did you mean hyperparameters?"
 
 
+def test_an_abbreviated_section_is_an_error_and_not_silently_left_out() -> None:
+    assert one({"hyperparams": {"n_epochs": 3}}) == "hyperparams: unknown section; did you mean hyperparameters?"
+
+
 @pytest.mark.parametrize(
     ("table", "kind", "problem"),
     [

@@ -525,6 +525,25 @@ n_epochs = 1
     assert "--allow-unknown" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "problem"),
+    [
+        ("[job]", "[jobs]", "jobs: unknown section; did you mean job?"),
+        ("model =", "modle =", "job.modle: unknown key; did you mean model?"),
+        ("data =", "daat =", "job.daat: unknown key; did you mean data?"),
+    ],
+)
+def test_what_stands_under_a_misspelt_name_is_not_said_to_be_missing(right: str, wrong: str, problem: str) -> None:
+    assert right in SFT
+    assert [line.partition(": ")[2] for line in refused(SFT.replace(right, wrong)).splitlines()] == [problem]
+
+
+def test_what_is_missing_is_said_when_misspelt_names_are_let_through() -> None:
+    said = refused(SFT.replace("[job]", "[jobs]"), unknown_keys=UnknownKeys.WARNINGS)
+    assert "job.model: missing" in said
+    assert "job.data: missing" in said
+
+
 def test_the_hint_about_unknown_keys_is_only_given_when_one_is_refused() -> None:
     with pytest.raises(InvalidConfig) as caught:
         planned(SFT + "world_size = 8\nbatch_size = 0\n")

@@ -33,13 +33,18 @@ _OTHER_NAMES = {
 }
 """What other formats call our roles."""
 
+_PAIRS = ("prompt/completion rows", "make the prompt a user message and the completion an assistant message")
 _OTHER_FORMATS = {
-    "conversations": "ShareGPT rows",
-    "prompt": "prompt/completion rows",
-    "completion": "prompt/completion rows",
-    "instruction": "instruction rows",
-    "text": "plain text rows",
+    "conversations": (
+        "ShareGPT rows",
+        "write messages for conversations, role for from, content for value, user for human, assistant for gpt",
+    ),
+    "prompt": _PAIRS,
+    "completion": _PAIRS,
+    "instruction": ("instruction rows", "make instruction and input a user message and output an assistant message"),
+    "text": ("plain text rows", "cut the text into messages, each with a role and content"),
 }
+"""By a key that only they have: what rows of other formats are called, and how they become ours."""
 
 IMAGE_URL = r"^(https?://|data:image/)"
 """What an image may point to (wire-contract §3.6)."""
@@ -262,10 +267,11 @@ class _Judging:
         if "messages" in row:
             self._say("messages", Rule.NO_MESSAGES, f"is {_kind(row['messages'])}; it must be a list of messages")
             return
-        other = next((name for key, name in _OTHER_FORMATS.items() if key in row), None)
+        other = next((format_ for key, format_ in _OTHER_FORMATS.items() if key in row), None)
         hint = _misspelt("messages", row)
         if other:
-            hint = f"; these look like {other}, turn them into chat messages"
+            name, remedy = other
+            hint = f"; these look like {name}; {remedy}"
         self._say("messages", Rule.NO_MESSAGES, f"is missing{hint}")
 
     def _keys_once(self, path: str, value: dict[str, object], keys: Sequence[str]) -> None:
@@ -617,6 +623,8 @@ def _syntax(error: JSONDecodeError) -> str:
     column = f"at column {error.pos + 1}"
     if "\0" in text:
         return "holds NUL bytes; the file is damaged, or in another encoding than UTF-8"
+    if error.msg == "Extra data" and rest.rstrip() == ",":
+        return f"is no JSON: a comma follows the row ({column}); nothing stands between rows but the line end"
     if error.msg == "Extra data":
         return f"more than one value stands on this line ({column}); each row needs a line of its own"
     if error.msg.startswith("Unterminated string"):

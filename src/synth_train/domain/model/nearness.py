@@ -7,6 +7,9 @@ from collections.abc import Iterable
 FARTHEST = 2
 """More slips of the finger than this make another word (design §4)."""
 
+LEAST_KEPT = 8
+"""Letters that an abbreviation keeps. With fewer, `batch` and `max_len` would stand for any of several names."""
+
 
 def slips(one: str, other: str) -> int:
     """The least number of letters put in, left out, replaced, or swapped with their neighbour."""
@@ -26,9 +29,10 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """The name in `known` that `name` looks like a slip of, None when there is none.
 
     Case, and `-` for `_`, do not count. A name is near within two slips that leave more than half of its letters
-    alone: by two slips `job` is `log` and `x` is `no`, which says nothing about what was meant.
+    alone: by two slips `job` is `log` and `x` is `no`, which says nothing about what was meant. Where there is none
+    such, a long abbreviation is taken for the only name that it fits: `hyperparams`, `seq_length`.
     """
-    plain = _plain(name)
+    plain, known = _plain(name), list(known)
     best: tuple[int, str] | None = None
     for candidate in known:
         other = _plain(candidate)
@@ -38,7 +42,17 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         near = count <= FARTHEST and 2 * count < max(len(plain), len(other))
         if near and (best is None or count < best[0]):
             best = (count, candidate)
-    return None if best is None else best[1]
+    if best is not None:
+        return best[1]
+    whole = [candidate for candidate in known if abbreviates(plain, _plain(candidate))]
+    return whole[0] if len(whole) == 1 else None
+
+
+def abbreviates(short: str, long: str) -> bool:
+    """Whether `short` is `long` without one piece of it that does not begin it, and keeps more than half."""
+    if not max(LEAST_KEPT, len(long) // 2 + 1) <= len(short) < len(long):
+        return False
+    return any(long.startswith(short[:cut]) and long.endswith(short[cut:]) for cut in range(1, len(short) + 1))
 
 
 def _plain(name: str) -> str:

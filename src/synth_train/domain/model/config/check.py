@@ -42,10 +42,9 @@ class Checked(Struct, frozen=True):
     findings: tuple[Finding, ...]
 
     def unfit(self, *path: str) -> bool:
-        """Whether `path`, or something that it stands in, was left out."""
-        return any(
-            found.severity is Severity.ERROR and found.path == path[: len(found.path)] for found in self.findings
-        )
+        """Whether `path`, or something that it stands in, was left out, or is there under a misspelt name."""
+        refused = [found for found in self.findings if found.severity is Severity.ERROR]
+        return any(at and at == path[: len(at)] for found in refused for at in (found.path, found.meant))
 
 
 def view_of(kind: Kind) -> type[RlConfig] | type[SftConfig]:
@@ -189,7 +188,8 @@ class _Checker:
         if not refused:
             advice += "; it is sent as it is" if self._kind is Kind.RL else "; hosted backends do not get it"
         severity = Severity.ERROR if refused else Severity.WARNING
-        self.findings.append(Finding(path, f"unknown {thing}{advice}", severity, of_unknown_key=True))
+        place = () if meant is None else (*path[:-1], meant)
+        self.findings.append(Finding(path, f"unknown {thing}{advice}", severity, of_unknown_key=True, meant=place))
 
     def _home(self, name: str) -> str:
         """Where a key of this name would count, if there is just one such table."""

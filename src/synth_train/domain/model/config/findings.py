@@ -17,6 +17,8 @@ class Finding(Struct, frozen=True):
     severity: Severity = Severity.ERROR
     of_unknown_key: bool = False
     """Whether it is about a key that nothing is known of: such can be let through."""
+    meant: KeyPath = ()
+    """The known key, absent so far, that an unknown one is taken for."""
 
 
 class UnknownKeys(str, Enum):
