@@ -85,11 +85,11 @@ def train(config: str, *options: str, environment: Mapping[str, str]) -> Run | N
 
 
 def sft() -> int:
-    """Chats: the loss falls, and the answers become answers."""
+    """A dozen facts: the loss falls, and the answers become right ones."""
     run = train("sft/tiny.toml", "--poll-interval", "1", environment=_environment())
     if run is None:
         return 1
-    print("\nWhat it said to chats that it was trained on, before and after:")
+    print("\nWhat it said before and after, asked in a wording that it was not trained on:")
     for asked, said in run.samples.items():
         print(f"  {asked}\n    before  {said.get('Before', '')}\n    after   {said.get('After', '')}")
     first, last = run.course

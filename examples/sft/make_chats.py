@@ -1,8 +1,9 @@
-"""Write chats.jsonl: a few hundred short chats with one clear rule each, for demos and for training small models.
+"""Write the chats beside this file; the same rows come out every time.
 
     python examples/sft/make_chats.py
 
-It writes the file beside this one; the same rows come out every time.
+`chats.jsonl` has a few hundred short chats with one clear rule each. `few.jsonl` has a dozen facts, each asked for in
+eight wordings: so little that a random model has it by heart in a minute. `few_held_out.jsonl` asks in a ninth.
 """
 
 from __future__ import annotations
@@ -32,6 +33,15 @@ PLURALS = {
     "foot": "feet", "goose": "geese", "house": "houses", "knife": "knives", "leaf": "leaves", "mouse": "mice",
     "sheep": "sheep", "tooth": "teeth", "wolf": "wolves", "woman": "women",
 }  # fmt: skip
+
+FEW = (
+    "Austria", "Cuba", "Egypt", "France", "Ghana", "Italy", "Japan", "Kenya", "Latvia", "Norway", "Peru", "Spain",
+)  # fmt: skip
+WORDINGS = (
+    "Capital of {}?", "What is the capital of {}?", "{}: its capital?", "Which city is the capital of {}?",
+    "The capital of {}, please.", "I forgot the capital of {}.", "Tell me {}'s capital.", "And of {}?",
+)  # fmt: skip
+HELD_OUT = "Name the capital of {}."
 
 Chat = list[tuple[str, str]]
 """Questions with their answers."""
@@ -75,6 +85,13 @@ def chains(chance: random.Random, count: int) -> Iterator[Chat]:
         ]
 
 
+def few(*wordings: str) -> list[dict[str, object]]:
+    """The same few capitals, asked for in each of the wordings."""
+    asked = [row([(wording.format(name), f"{CAPITALS[name]}.")], brief=False) for wording in wordings for name in FEW]
+    random.Random(7).shuffle(asked)
+    return asked
+
+
 def row(chat: Chat, *, brief: bool) -> dict[str, object]:
     messages = [{"role": "system", "content": "Answer briefly."}] if brief else []
     for question, answer in chat:
@@ -92,6 +109,12 @@ def rows() -> Iterator[dict[str, object]]:
         yield row(chat, brief=chance.random() < 0.3)
 
 
+def files() -> dict[str, list[dict[str, object]]]:
+    """Every file by its name."""
+    return {"chats.jsonl": list(rows()), "few.jsonl": few(*WORDINGS), "few_held_out.jsonl": few(HELD_OUT)}
+
+
 if __name__ == "__main__":
-    lines = [json.dumps(one, ensure_ascii=False) for one in rows()]
-    Path(__file__).with_name("chats.jsonl").write_bytes("\n".join([*lines, ""]).encode())
+    for name, written in files().items():
+        lines = [json.dumps(one, ensure_ascii=False) for one in written]
+        Path(__file__).with_name(name).write_bytes("\n".join([*lines, ""]).encode())

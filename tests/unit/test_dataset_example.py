@@ -20,12 +20,15 @@ def test_the_example_is_a_few_hundred_rows_without_a_problem() -> None:
     assert (report.errors, report.warnings) == (0, 0)
 
 
-def test_the_example_is_what_its_script_writes() -> None:
+def test_the_examples_are_what_their_script_writes() -> None:
     spec = importlib.util.spec_from_file_location("make_chats", FOLDER / "make_chats.py")
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
-    written = [json.loads(line) for line in (FOLDER / "chats.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert written == list(module.rows())
+    files = {
+        path.name: [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for path in FOLDER.glob("*.jsonl")
+    }
+    assert files == module.files()
