@@ -179,11 +179,11 @@ class _Checker:
         if meant is not None:
             advice = f"; did you mean {meant}?"
         elif twin is not None:
-            advice = f"; it looks like {twin}, which is there as well: keep one of them"
+            advice = f"; it looks like {twin}, which is there as well"
         else:
             advice = self._home(name)
         refused = self._unknown is UnknownKeys.ERRORS or (
-            self._unknown is UnknownKeys.BY_LIKENESS and (twin is not None or self._typed(path))
+            self._unknown is UnknownKeys.BY_LIKENESS and (meant is not None or self._typed(path))
         )
         if not refused:
             advice += "; it is sent as it is" if self._kind is Kind.RL else "; hosted backends do not get it"
