@@ -1,4 +1,4 @@
-"""What the server costs beside a bare handler, and how long it takes to list and watch 1,000 jobs and plot one of them.
+"""What the server costs beside a bare handler, and how long it takes to list, watch and plot 1,000 jobs.
 
     python benchmarks/serving.py [--seconds 3] [--rounds 3] [--jobs 1000]
 
@@ -243,6 +243,7 @@ def many_jobs(folder: str, jobs: list[JobId]) -> None:
             "listed": ("jobs", "list", "--limit", str(len(jobs))),
             "watched to their ends": ("jobs", "watch", *jobs),
             "one plotted": ("jobs", "metrics", jobs[0], "--name", "train.loss", "--plot", picture),
+            "all plotted in one picture": ("jobs", "metrics", *jobs, "--plot", picture),
         }
         for what, words in commands.items():
             began = time.perf_counter()

@@ -85,3 +85,11 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     with pytest.raises(LocalStateError, match=r"taken\.svg"):
         drawn(tmp_path / "taken.svg")
     assert [path.name for path in tmp_path.iterdir()] == ["taken.svg"]
+
+
+@pytest.mark.parametrize(("count", "named"), [(20, True), (21, False)])
+def test_more_curves_than_a_legend_can_tell_apart_have_none(tmp_path: Path, count: int, named: bool) -> None:
+    curves = tuple(Curve(name=f"job_{number}", steps=(1, 2), values=(1.0, number)) for number in range(count))
+    draw(tmp_path / "a.svg", title="compared", panels=[Panel(label="loss", curves=curves)])
+    picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert (">job_0<" in picture, ">job_19<" in picture) == (named, named)

@@ -17,7 +17,7 @@ from synth_train.adapters.in_memory.env import InMemoryEnv
 from synth_train.adapters.in_memory.journal import InMemoryJournal
 from synth_train.adapters.tenacity_patience import TenacityPatience
 from synth_train.domain.model.events import Point
-from synth_train.domain.model.jobs import JobId, Kind
+from synth_train.domain.model.jobs import IdempotencyKey, JobId, Kind, short_ids
 from synth_train.domain.model.settings import API_KEY
 from synth_train.entrypoints.cli import main
 from synth_train.entrypoints.wiring import App, build_app
@@ -70,6 +70,28 @@ def test_jobs_are_listed(synth_ai: CommandLine) -> None:
     ]
 
 
+def test_the_columns_of_a_list_can_be_chosen(synth_ai: CommandLine) -> None:
+    job_id = synth_ai.job()
+    ran = synth_ai("jobs", "list", "--columns", "status, id,base_model,fine_tuned_model")
+    assert [line.split() for line in ran.out.splitlines()[-2:]] == [
+        ["STATUS", "JOB", "BASE", "MODEL", "FINE-TUNED", "MODEL"],
+        ["queued", job_id, "Qwen/Qwen3-4B"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ("id,stat", "there is no column stat; did you mean status?"),
+        ("id,,name", "there is no column ''; there are: id, kind,"),
+    ],
+)
+def test_a_column_that_there_is_none_of_is_named(synth_ai: CommandLine, columns: str, said: str) -> None:
+    ran = synth_ai("jobs", "list", "--columns", columns)
+    assert ran.code == 2
+    assert f"error: --columns: {said}" in ran.err
+
+
 def test_a_job_is_named_by_the_beginning_of_its_id_or_as_the_last_one(synth_ai: CommandLine) -> None:
     job_id = synth_ai.job()
     for name in (job_id[:-1], "@last"):
@@ -110,9 +132,9 @@ def test_metrics_are_every_point_for_programs(synth_ai: CommandLine) -> None:
     job_id = synth_ai.job()
     synth_ai("jobs", "watch", job_id)
     lines = synth_ai("jobs", "metrics", job_id, "--csv", "--name", "train.*").out.splitlines()
-    assert lines[0] == "name,step,value,created_at"
-    assert [line.split(",")[:3] for line in lines[1:]] == [
-        ["train.reward_mean", str(step), repr(0.4 + 0.5 * step / 4)] for step in (1, 2, 3, 4)
+    assert lines[0] == "job_id,name,step,value,created_at"
+    assert [line.split(",")[:4] for line in lines[1:]] == [
+        [job_id, "train.reward_mean", str(step), repr(0.4 + 0.5 * step / 4)] for step in (1, 2, 3, 4)
     ]
     points = synth_ai("jobs", "metrics", job_id, "--output", "json").document["points"]
     assert [point["step"] for point in points] == [1, 2, 3, 4]
@@ -123,7 +145,7 @@ def test_metrics_as_csv_have_stdout_to_themselves(synth_ai: CommandLine) -> None
     synth_ai("jobs", "watch", job_id)
     with_gap(synth_ai, job_id)
     lines = synth_ai("jobs", "metrics", job_id, "--csv", "--name", "train.loss").out.splitlines()
-    assert [line.split(",")[:3] for line in lines] == [["name", "step", "value"], ["train.loss", "5", ""]]
+    assert [line.split(",")[1:4] for line in lines] == [["name", "step", "value"], ["train.loss", "5", ""]]
 
 
 def with_gap(synth_ai: CommandLine, job_id: str) -> None:
@@ -154,6 +176,35 @@ def test_metrics_are_drawn(synth_ai: CommandLine) -> None:
     document = synth_ai("jobs", "metrics", job_id, "--plot", "b.svg", "--output", "json").document
     assert document["plot"] == str(Path("b.svg").absolute())
     assert f"{job_id} (RL, succeeded)" in Path("b.svg").read_text(encoding="utf-8")
+
+
+def two_ended_jobs(synth_ai: CommandLine) -> list[JobId]:
+    jobs = [synth_ai.side.backend.create(Kind.RL, rl_request(), IdempotencyKey(key)).job_id for key in "ab"]
+    synth_ai("jobs", "watch", *jobs)
+    return jobs
+
+
+def test_metrics_of_several_jobs_are_compared(synth_ai: CommandLine) -> None:
+    jobs = two_ended_jobs(synth_ai)
+    head, *rows = [line.split() for line in synth_ai("jobs", "metrics", *jobs).out.splitlines()[1:]]
+    assert head[:3] == ["METRIC", "JOB", "STEPS"]
+    names = short_ids(jobs)
+    assert [row[:3] for row in rows] == [["train.reward_mean", name, "1-4"] for name in names]
+    document = synth_ai("jobs", "metrics", *jobs, "--output", "json").document
+    assert [job["job_id"] for job in document["jobs"]] == jobs
+    assert "job" not in document
+    assert [point["job_id"] for point in document["points"]] == [job for job in jobs for _ in range(4)]
+    lines = synth_ai("jobs", "metrics", *jobs, "--csv").out.splitlines()
+    assert [line.split(",")[0] for line in lines] == ["job_id", *(job for job in jobs for _ in range(4))]
+
+
+def test_metrics_of_several_jobs_are_drawn_into_one_picture(synth_ai: CommandLine) -> None:
+    pytest.importorskip("matplotlib", reason="the extra [plot] is not installed")
+    jobs = two_ended_jobs(synth_ai)
+    ran = synth_ai("jobs", "metrics", *jobs, "--plot", "a.svg")
+    assert ran.out.splitlines()[-1] == "Metrics of 2 jobs: a.svg (2 curves)"
+    picture = Path("a.svg").read_text(encoding="utf-8")
+    assert all(f">{text}<" in picture for text in ("2 jobs compared", *short_ids(jobs)))
 
 
 def test_a_picture_of_another_kind_is_refused_before_anything_is_asked(synth_ai: CommandLine) -> None:

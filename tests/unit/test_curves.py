@@ -6,7 +6,7 @@ from math import inf, nan
 
 import pytest
 
-from synth_train.domain.model.curves import Curve, curves_of, panels_of, thinned
+from synth_train.domain.model.curves import Curve, curves_of, panels_compared, panels_of, thinned
 from synth_train.domain.model.events import Point
 
 
@@ -54,6 +54,18 @@ def test_curves_of_one_quantity_share_a_panel_and_those_looked_at_first_come_fir
 def test_a_quantity_is_called_by_its_words_and_unit(name: str, label: str) -> None:
     [panel] = panels_of(curves_of([point(name, 1)]))
     assert panel.label == label
+
+
+def test_curves_of_several_jobs_share_a_panel_and_are_named_after_their_jobs() -> None:
+    one = curves_of([point("train.loss", 1), point("val.loss", 1), point("train.reward_mean", 1)])
+    other = curves_of([point("train.loss", 2), point("train.reward_mean", 2), point("x.mine", 2)])
+    panels = panels_compared({"job_a": one, "job_b": other, "job_c": ()})
+    assert [(panel.label, [curve.name for curve in panel.curves]) for panel in panels] == [
+        ("loss", ["job_a train.loss", "job_a val.loss", "job_b train.loss"]),
+        ("mean reward", ["job_a", "job_b"]),
+        ("mine", ["job_b"]),
+    ]
+    assert panels[1].curves[1].steps == (2,)
 
 
 def steps_left(values: list[float], width: int) -> list[int]:

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synth_train.domain.model.jobs import FilePhase, Kind, Phase, file_phase_of, idempotency_key, phase_of
+from synth_train.domain.model.jobs import (
+    FilePhase,
+    JobId,
+    Kind,
+    Phase,
+    file_phase_of,
+    idempotency_key,
+    phase_of,
+    short_ids,
+)
 
 
 @pytest.mark.parametrize(
@@ -74,3 +83,17 @@ def test_what_cannot_stand_in_a_header_is_no_idempotency_key(text: str) -> None:
 
 def test_each_kind_of_job_has_its_route() -> None:
     assert (Kind.RL.route, Kind.SFT.route) == ("rl/jobs", "learning/jobs")
+
+
+@pytest.mark.parametrize(
+    ("ids", "short"),
+    [
+        (["job_0123456789abc", "job_1123456789abc"], ("job_01234567", "job_11234567")),
+        (["job_0123456789abc", "job_0123456789xyz"], ("job_0123456789a", "job_0123456789x")),
+        (["job_0123456789ab", "job_0123456789ac"], ("job_0123456789ab", "job_0123456789ac")),
+        (["job_1", "job_2"], ("job_1", "job_2")),
+        ([], ()),
+    ],
+)
+def test_ids_are_cut_as_short_as_tells_them_apart(ids: list[str], short: tuple[str, ...]) -> None:
+    assert short_ids(list(map(JobId, ids))) == short

@@ -23,6 +23,10 @@ _WIDTH, _TITLE, _PANEL = 9.0, 0.6, 2.4
 """Inches."""
 _DOTS = 150
 """An inch."""
+_NAMED = 20
+"""Curves of a panel, up to which a legend can be read. More are drawn thin, as a band."""
+_COLUMN = 8
+"""Of a legend: lines that fit into a panel."""
 _FEW = 40
 """Points of a curve, up to which each is marked: one alone makes no line."""
 
@@ -82,12 +86,18 @@ def draw(path: Path, *, title: str, panels: Sequence[Panel], logarithmic: bool =
 
 
 def _fill(axes: Axes, panel: Panel) -> None:
+    named = len(panel.curves) <= _NAMED
+    width, alpha = (1.4, 1.0) if named else (0.5, 0.5)
     for curve in panel.curves:
-        axes.plot(curve.steps, _gapped(curve), label=_plain(curve.name), linewidth=1.4, marker=_marker(curve))
+        marker = _marker(curve) if named else ""
+        label = _plain(curve.name)
+        axes.plot(curve.steps, _gapped(curve), label=label, linewidth=width, alpha=alpha, marker=marker)
     axes.set_ylabel(_plain(panel.label))
     axes.grid(visible=True, alpha=0.3)
     axes.margins(x=0.02)
-    axes.legend(loc="best", fontsize="small", framealpha=0.8)
+    if named:
+        columns = -(-len(panel.curves) // _COLUMN)
+        axes.legend(loc="best", fontsize="small", framealpha=0.8, ncols=columns)
 
 
 def _gapped(curve: Curve) -> list[float]:

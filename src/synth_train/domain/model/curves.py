@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, groupby
 from math import isfinite
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from synth_train.domain.model.events import Point
 
@@ -50,6 +51,29 @@ def panels_of(curves: Sequence[Curve]) -> tuple[Panel, ...]:
         by_label.setdefault(_label(curve.name), []).append(curve)
     panels = [Panel(label=label, curves=tuple(some)) for label, some in by_label.items()]
     return tuple(sorted(panels, key=lambda panel: (_rank(panel.label), panel.label)))
+
+
+def panels_compared(curves: Mapping[str, Sequence[Curve]]) -> tuple[Panel, ...]:
+    """The curves of several jobs, those of one quantity together; each is named after its job, and after its metric
+    where a panel has several of them.
+
+    Args:
+        curves: of each job, by what it is called in the picture.
+    """
+    by_label: dict[str, list[tuple[str, Curve]]] = {}
+    for job, some in curves.items():
+        for panel in panels_of(some):
+            by_label.setdefault(panel.label, []).extend((job, curve) for curve in panel.curves)
+    panels = []
+    for label, named in sorted(by_label.items(), key=lambda item: (_rank(item[0]), item[0])):
+        several = len({curve.name for _, curve in named}) > 1
+        panels.append(
+            Panel(
+                label=label,
+                curves=tuple(replace(curve, name=f"{job} {curve.name}" if several else job) for job, curve in named),
+            )
+        )
+    return tuple(panels)
 
 
 def thinned(points: Iterable[Point], width: int) -> tuple[Point, ...]:

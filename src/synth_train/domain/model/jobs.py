@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import Enum
 from typing import NewType
 
@@ -82,6 +83,15 @@ class JobState(Struct, frozen=True, kw_only=True):
     fine_tuned_model: str | None = None
     kind: Kind | None = None
     """None when the backend does not say, or says something else."""
+
+
+def short_ids(ids: Sequence[JobId], *, least: int = 12) -> tuple[str, ...]:
+    """The beginnings of ids, as short as tells them apart, but not below `least` characters."""
+    for length in range(least, max(map(len, ids), default=0)):
+        short = tuple(one[:length] for one in ids)
+        if len(set(short)) == len(set(ids)):
+            return short
+    return tuple(ids)
 
 
 class JobSummary(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,13 +10,24 @@ from typing import TYPE_CHECKING
 from synth_train.adapters.console.tables import table
 from synth_train.domain.model.hosting import JobFilter
 from synth_train.domain.model.jobs import JobSummary
+from synth_train.domain.model.showing import plain
 from synth_train.entrypoints.cli.train import kind_of
 from synth_train.entrypoints.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from synth_train.entrypoints.cli.session import Session
 
-_HEADINGS = ("JOB", "KIND", "STATUS", "MODEL", "CREATED")
+_CELLS: dict[str, tuple[str, Callable[[JobSummary], str]]] = {
+    "id": ("JOB", lambda row: row.job_id),
+    "kind": ("KIND", lambda row: row.kind.value if row.kind is not None else "?"),
+    "status": ("STATUS", lambda row: row.word),
+    "model": ("MODEL", lambda row: row.fine_tuned_model or row.model),
+    "created": ("CREATED", lambda row: _when(row.created_at)),
+    "name": ("NAME", lambda row: plain(row.name)),
+    "base_model": ("BASE MODEL", lambda row: row.model),
+    "fine_tuned_model": ("FINE-TUNED MODEL", lambda row: row.fine_tuned_model or ""),
+}
+"""Heading and cell of each of `parser.JOB_COLUMNS`."""
 
 
 def run(session: Session) -> int:
@@ -33,14 +45,11 @@ def run(session: Session) -> int:
     if not rows:
         session.screen.err("There are no jobs.")
         return ExitCode.OK
-    for line in table([_HEADINGS, *map(_cells, rows)]):
+    columns = [_CELLS[name] for name in args.columns]
+    headings = [heading for heading, _ in columns]
+    for line in table([headings, *([cell(row) for _, cell in columns] for row in rows)]):
         session.screen.out(line)
     return ExitCode.OK
-
-
-def _cells(row: JobSummary) -> tuple[str, ...]:
-    kind = row.kind.value if row.kind is not None else "?"
-    return (row.job_id, kind, row.word, row.fine_tuned_model or row.model, _when(row.created_at))
 
 
 def _when(created_at: float | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import isfinite
 from pathlib import Path
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from synth_train.adapters.console.tables import sparkline, table
 from synth_train.adapters.console.words import counted
-from synth_train.domain.model.curves import Curve, curves_of, panels_of
+from synth_train.domain.model.curves import Curve, curves_of, panels_compared, panels_of
 from synth_train.domain.model.events import Point
+from synth_train.domain.model.jobs import JobId, short_ids
 from synth_train.domain.usecases.find_job import FoundJob
-from synth_train.entrypoints.cli.jobs_show import described_job, find
+from synth_train.entrypoints.cli.jobs_show import described_job, find_all
 from synth_train.entrypoints.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -27,43 +28,62 @@ _CURVE = 32
 
 
 def run(session: Session) -> int:
-    """Print a line for each metric, or every point; or draw them."""
+    """Print a line for each metric, or every point; or draw them. Several jobs are compared."""
     args = session.args
     picture = Path(args.plot) if args.plot else None
     if picture is not None:
         from synth_train.adapters import matplotlib_pictures
 
         matplotlib_pictures.check(picture)
-    found = find(session)
+    found = find_all(session, args.job_ids)
     points = [
-        point
-        for point in session.app.read_metrics(found)
-        if not args.name or any(fnmatchcase(point.name, pattern) for pattern in args.name)
+        [
+            point
+            for point in session.app.read_metrics(one)
+            if not args.name or any(fnmatchcase(point.name, pattern) for pattern in args.name)
+        ]
+        for one in found
     ]
-    curves = curves_of(points)
-    if picture is not None and curves:
-        matplotlib_pictures.draw(picture, title=_title(found), panels=panels_of(curves), logarithmic=args.log)
+    ids = [one.state.job_id for one in found]
+    curves = dict(zip(short_ids(ids), map(curves_of, points), strict=True))
+    count = sum(map(len, curves.values()))
+    if picture is not None and count:
+        panels = panels_compared(curves) if len(found) > 1 else panels_of(*curves.values())
+        matplotlib_pictures.draw(picture, title=_title(found), panels=panels, logarithmic=args.log)
     if session.as_json:
+        jobs = [described_job(one.kind, one.state) for one in found]
         session.document(
             ExitCode.OK,
-            job=described_job(found.kind, found.state),
-            points=[_described(point) for point in points],
-            plot=str(picture.absolute()) if picture is not None and curves else None,
+            **{"job": jobs[0]} if len(jobs) == 1 else {},
+            jobs=jobs,
+            points=[_described(*pair) for pair in _with_jobs(ids, points)],
+            plot=str(picture.absolute()) if picture is not None and count else None,
         )
     elif args.csv:
-        session.screen.data(_csv(points))
-    elif not points:
+        session.screen.data(_csv(_with_jobs(ids, points)))
+    elif not count:
         session.screen.err("There are no metrics.")
     elif picture is not None:
-        session.screen.out(f"Metrics of job {found.state.job_id}: {picture} ({counted(len(curves), 'curve')})")
+        whose = f"job {ids[0]}" if len(ids) == 1 else counted(len(ids), "job")
+        session.screen.out(f"Metrics of {whose}: {picture} ({counted(count, 'curve')})")
     else:
-        for line in table([_HEADINGS, *map(_cells, curves)]):
+        for line in table(_rows(curves)):
             session.screen.out(line)
     return ExitCode.OK
 
 
-def _title(found: FoundJob) -> str:
-    return f"{found.state.job_id} ({found.kind.value.upper()}, {found.state.word})"
+def _title(found: Sequence[FoundJob]) -> str:
+    if len(found) > 1:
+        return f"{len(found)} jobs compared"
+    return f"{found[0].state.job_id} ({found[0].kind.value.upper()}, {found[0].state.word})"
+
+
+def _rows(curves: Mapping[str, Sequence[Curve]]) -> list[tuple[str, ...]]:
+    """The table. Of several jobs, the curves of one metric stand below each other."""
+    if len(curves) == 1:
+        return [_HEADINGS, *map(_cells, *curves.values())]
+    rows = [(curve.name, job, *_cells(curve)[1:]) for job, some in curves.items() for curve in some]
+    return [(_HEADINGS[0], "JOB", *_HEADINGS[1:]), *sorted(rows, key=lambda row: row[0])]
 
 
 def _cells(curve: Curve) -> tuple[str, ...]:
@@ -79,21 +99,29 @@ def _cells(curve: Curve) -> tuple[str, ...]:
     )
 
 
-def _csv(points: Sequence[Point]) -> bytes:
+def _with_jobs(ids: Sequence[JobId], points: Sequence[Sequence[Point]]) -> Iterator[tuple[JobId, Point]]:
+    """Every point with its job."""
+    for job_id, some in zip(ids, points, strict=True):
+        for point in some:
+            yield job_id, point
+
+
+def _csv(points: Iterable[tuple[JobId, Point]]) -> bytes:
     """A value that is no number is left empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("name", "step", "value", "created_at"))
+    writer.writerow(("job_id", "name", "step", "value", "created_at"))
     writer.writerows(
-        (point.name, point.step, repr(point.value) if isfinite(point.value) else "", point.created_at)
-        for point in points
+        (job_id, point.name, point.step, repr(point.value) if isfinite(point.value) else "", point.created_at)
+        for job_id, point in points
     )
     return text.getvalue().encode()
 
 
-def _described(point: Point) -> dict[str, object]:
+def _described(job_id: JobId, point: Point) -> dict[str, object]:
     """A point as the value that stands in JSON documents."""
     return {
+        "job_id": job_id,
         "name": point.name,
         "step": point.step,
         "value": point.value if isfinite(point.value) else None,

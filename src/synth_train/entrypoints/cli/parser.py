@@ -15,6 +15,12 @@ PROG = "synth-ai"
 
 DESCRIPTION = "Run RL and SFT training jobs from TOML files."
 
+SEVERAL_JOBS = {"watch": "are followed at once", "metrics": "are compared"}
+"""What is done with several jobs, by the actions that take them."""
+
+JOB_COLUMNS = ("id", "kind", "status", "model", "created", "name", "base_model", "fine_tuned_model")
+"""Of a list of jobs."""
+
 COMMANDS = {
     "train": "submit the jobs that TOML files describe, and follow them to their end",
     "config": "check a TOML, or print the schema of one",
@@ -35,8 +41,8 @@ JOB_ACTIONS = {
     ),
     "logs": ("print what has happened to a job", "Print the events of a job, the oldest first, a line for each."),
     "metrics": (
-        "print the metrics of a job",
-        "Print the metrics of a job: a line for each, every point, or a picture.",
+        "print the metrics of jobs",
+        "Print the metrics of a job: a line for each, every point, or a picture. Several jobs are compared.",
     ),
     "open": (
         "open the page of a job in a browser",
@@ -229,6 +235,13 @@ def _jobs(parser: _Parser) -> None:
     options.add_argument("--type", choices=("auto", "rl", "sft"), default="auto", help="jobs of this kind only")
     options.add_argument("--status", type=_text, metavar="WORD", help="jobs of this status only, such as running")
     options.add_argument("--limit", type=_count, default=20, metavar="N", help="at most so many (default: 20)")
+    options.add_argument(
+        "--columns",
+        type=_job_columns,
+        default=JOB_COLUMNS[:5],
+        metavar="LIST",
+        help=f"columns, with commas between: {_listed(JOB_COLUMNS)} (default: the first five)",
+    )
     _backend(options)
     _general(listing)
 
@@ -236,9 +249,11 @@ def _jobs(parser: _Parser) -> None:
         action = actions.add_parser(name, help=help_)
         _describe(action, usage=f"{PROG} jobs {name} JOB [options]", description=description)
         named = "id of the job, the beginning of it, or @last"
-        if name == "watch":
-            action.usage = f"{PROG} jobs watch JOB... [options]"
-            action.add_argument("job_ids", nargs="+", type=_text, metavar="JOB", help=f"{named}; several take turns")
+        if name in SEVERAL_JOBS:
+            action.usage = f"{PROG} jobs {name} JOB... [options]"
+            action.add_argument(
+                "job_ids", nargs="+", type=_text, metavar="JOB", help=f"{named}; several {SEVERAL_JOBS[name]}"
+            )
         else:
             action.add_argument("job_id", type=_text, metavar="JOB", help=named)
         options = action.add_argument_group("options")
@@ -250,7 +265,7 @@ def _jobs(parser: _Parser) -> None:
                 "--name", action="append", default=[], type=_text, metavar="GLOB", help="these only; may be repeated"
             )
             form = options.add_mutually_exclusive_group()
-            form.add_argument("--csv", action="store_true", help="every point: name, step, value, time")
+            form.add_argument("--csv", action="store_true", help="every point: job, name, step, value, time")
             form.add_argument(
                 "--plot", type=_text, metavar="FILE", help="draw the curves into a .png, .svg or .pdf; needs [plot]"
             )
@@ -460,6 +475,17 @@ def _count(value: str) -> int:
     if count < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number above 0, not {value!r}")
     return count
+
+
+def _job_columns(value: str) -> tuple[str, ...]:
+    columns = tuple(column.strip() for column in value.split(","))
+    for column in columns:
+        if column not in JOB_COLUMNS:
+            meant = _meant(column, JOB_COLUMNS) if column else ""
+            raise argparse.ArgumentTypeError(
+                f"there is no column {column or repr(column)}{meant or f'; there are: {_listed(JOB_COLUMNS)}'}"
+            )
+    return columns
 
 
 def _port(value: str) -> int:
