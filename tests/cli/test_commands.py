@@ -337,6 +337,15 @@ def test_a_good_config_is_told_with_kind_and_model(synth_ai: CommandLine) -> Non
     )
 
 
+@pytest.mark.parametrize(("options", "code"), [([], 3), (["--any-model"], 0)])
+def test_a_config_for_a_machine_of_ones_own_is_good_when_that_is_said(
+    synth_ai: CommandLine, options: list[str], code: int
+) -> None:
+    Path("tiny.toml").write_text(SFT.replace("Qwen/Qwen3-0.6B", "tiny"))
+
+    assert synth_ai("config", "check", "tiny.toml", *options).code == code
+
+
 def test_every_broken_config_is_told_and_the_good_ones_too(synth_ai: CommandLine) -> None:
     Path("broken.toml").write_text(SFT.replace("model", "modle"))
     ran = synth_ai("config", "check", "none.toml", "broken.toml", "sft.toml")

@@ -153,6 +153,16 @@ def test_a_config_can_be_checked_alone() -> None:
     )
 
 
+def test_a_model_of_no_catalogue_may_be_asked_for_by_name(rehearsal: Rehearsal) -> None:
+    config = {"type": "sft", "job": {"model": "tiny", "data": "train.jsonl"}}
+
+    assert synth_train.check_config(config, any_model=True).model == "tiny"
+    assert b'"model":"tiny"' in synth_train.build_payload(config, any_model=True)
+    assert synth_train.submit(config, backend=rehearsal, any_model=True).word == "succeeded"
+    with pytest.raises(synth_train.InvalidConfig, match="not in the catalogue"):
+        synth_train.submit(config, backend=rehearsal)
+
+
 def test_a_broken_config_raises_every_problem() -> None:
     with pytest.raises(InvalidConfig) as refused:
         synth_train.check_config({"type": "sft", "job": {"model": "nothing"}, "compute": {"gpu_count": "two"}})

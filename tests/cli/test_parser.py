@@ -104,7 +104,7 @@ def test_what_is_left_out_has_the_defaults_of_the_doc_page() -> None:
     assert (args.config, args.env_file, args.set) == ([], [], [])
     assert (args.type, args.output, args.allow_experimental, args.idempotency) == ("auto", "human", None, None)
     switches = (args.dry_run, args.new, args.mint, args.strict, args.allow_unknown, args.insecure_http, args.verbose)
-    assert not any(switches)
+    assert not any((*switches, args.any_model))
 
 
 def test_every_option_reaches_its_place() -> None:
@@ -112,7 +112,7 @@ def test_every_option_reaches_its_place() -> None:
         "train --config a --config=b --type rl --env-file e --env-file=f --task-url T --dataset D --backend B --model M"
         " --no-allow-experimental --idempotency K --dry-run --no-poll --poll-timeout 1 --poll-interval 0.5 --examples 3"
         " --set x=1 --set y=2 --strict --output json --new --mint --insecure-http -v"
-        " --stream-format chart"
+        " --stream-format chart --any-model"
     )
     args = parse(typed.split())
 
@@ -128,6 +128,7 @@ def test_every_option_reaches_its_place() -> None:
         "backend": "B",
         "model": "M",
         "allow_experimental": False,
+        "any_model": True,
         "idempotency": "K",
         "dry_run": True,
         "poll": False,

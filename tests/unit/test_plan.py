@@ -264,6 +264,21 @@ def test_without_the_catalogue_any_model_will_do() -> None:
     assert (plan.model, plan.model_is_base) == ("tiny", False)
 
 
+@pytest.mark.parametrize("text", [SFT, RL])
+def test_a_model_that_is_in_no_catalogue_is_refused_with_the_backends_that_would_train_it(text: str) -> None:
+    with pytest.raises(InvalidConfig, match="not in the catalogue") as caught:
+        planned(text, model="tiny")
+    assert caught.value.hint == (
+        "Other models are trained by --backend local and, with --any-model, by a `synth-ai serve`."
+    )
+
+
+def test_hints_about_keys_and_models_stand_side_by_side() -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        planned(SFT + "batch_sise = 1\n", model="tiny")
+    assert caught.value.hint.startswith("If the unknown keys are meant, give --allow-unknown. Other models are ")
+
+
 # -- task URL
 
 

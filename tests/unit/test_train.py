@@ -399,6 +399,12 @@ def test_experimental_models_are_allowed_by_flag_or_variable(
     assert world.one("rl.toml", allow_experimental=flag).ok is accepted
 
 
+@pytest.mark.parametrize("any_model", [False, True])
+def test_a_model_of_no_catalogue_is_trained_elsewhere_when_that_is_said(world: World, any_model: bool) -> None:
+    world.configs.files["sft.toml"] = SFT.replace("Qwen/Qwen3-4B", "org/of-my-own")
+    assert world.one("sft.toml", backend="http://127.0.0.1:8000", any_model=any_model).ok is any_model
+
+
 def test_a_named_env_file_can_allow_experimental_models(world: World) -> None:
     world.env.put("my.env", {"SDK_EXPERIMENTAL": "1"})
     world.configs.files["rl.toml"] = RL.replace("Qwen/Qwen3-4B", "Qwen/Qwen3-4B-Thinking-2507")

@@ -48,6 +48,7 @@ def submit(
     dataset: str | os.PathLike[str] | None = None,
     examples: int | None = None,
     idempotency: str | None = None,
+    any_model: bool = False,
     wait: bool = True,
     timeout: float = 3600.0,
     interval: float = 5.0,
@@ -60,6 +61,7 @@ def submit(
         api_key: None takes SYNTH_API_KEY from the environment or `./.env`.
         model, task_url, dataset, examples: each comes before what the config says.
         idempotency: one job for this key, however often it is asked for.
+        any_model: ask no catalogue, since the backend is a `synth-ai serve`, which trains what its machine has.
         wait: False returns as soon as the job is created and started.
         timeout, interval: seconds to wait at most, and between two looks.
         progress: told what happens, in the thread that calls.
@@ -80,6 +82,7 @@ def submit(
         dataset=_text(dataset),
         examples=examples,
         key=None if idempotency is None else idempotency_key(idempotency),
+        any_model=any_model,
         poll=wait,
         poll_timeout=timeout,
         poll_interval=interval,
@@ -120,6 +123,7 @@ def check_config(
     task_url: str | None = None,
     dataset: str | os.PathLike[str] | None = None,
     allow_experimental: bool | None = None,
+    any_model: bool = False,
 ) -> Plan:
     """What `config` asks for, checked. Needs no key, no network, and nothing of the dataset but its place.
 
@@ -133,6 +137,7 @@ def check_config(
         task_url=task_url,
         dataset=_text(dataset),
         allow_experimental=allow_experimental,
+        any_model=any_model,
     )
 
 
@@ -155,6 +160,7 @@ def build_payload(
     task_url: str | None = None,
     dataset: str | os.PathLike[str] | None = None,
     examples: int | None = None,
+    any_model: bool = False,
 ) -> bytes:
     """The body that `submit` would post, with null for the ids of files. Sends nothing; checks the dataset.
 
@@ -168,6 +174,7 @@ def build_payload(
         task_url=task_url,
         dataset=_text(dataset),
         examples=examples,
+        any_model=any_model,
         dry_run=True,
     )
     return _only(_app(config, None, None, None).train(request)).payload or b""

@@ -70,6 +70,7 @@ class App(Struct, frozen=True):
         task_url: str | None = None,
         dataset: str | None = None,
         allow_experimental: bool | None = None,
+        any_model: bool = False,
         overrides: tuple[str, ...] = (),
         unknown_keys: UnknownKeys = UnknownKeys.BY_LIKENESS,
     ) -> Plan:
@@ -87,6 +88,7 @@ class App(Struct, frozen=True):
             overrides=tuple(map(self.train.configs.override, overrides)),
             unknown_keys=unknown_keys,
             gate=Gate.of(allow_experimental, process),
+            catalogue=not any_model,
         )
         return PlanConfig(datasets=self.train.datasets)(self.train.configs.read(path), choices)
 

@@ -35,6 +35,9 @@ _SMALLEST = (
     ' type = "sft", model and data in [job]. The kind can be given with --type, too.'
 )
 
+_MEANT = "If the unknown keys are meant, give --allow-unknown."
+_ELSEWHERE = "Other models are trained by --backend local and, with --any-model, by a `synth-ai serve`."
+
 
 class Choices(Struct, frozen=True, kw_only=True):
     """What the command line says about a config. Each option comes before what the file says."""
@@ -52,7 +55,8 @@ class Choices(Struct, frozen=True, kw_only=True):
     unknown_keys: UnknownKeys = UnknownKeys.BY_LIKENESS
     gate: Gate = Gate()
     catalogue: bool = True
-    """Whether the model must be of the catalogue. The embedded backend trains others too (design §5)."""
+    """Whether the model must be of the catalogue. The embedded backend trains others too, and so does one that serves
+    another machine's (design §5)."""
 
 
 class PlanConfig(Struct, frozen=True, kw_only=True):
@@ -110,6 +114,8 @@ class _Draft:
         self._datasets, self._document, self._choices = datasets, document, choices
         self._problems: list[Problem] = []
         self._notes: list[str] = []
+        self._foreign = False
+        """Whether the model is none of the catalogue."""
 
     def plan(self) -> Plan:
         document, choices = self._document, self._choices
@@ -129,7 +135,8 @@ class _Draft:
         draft = self._rl(cast("RlConfig", view)) if kind is Kind.RL else self._sft(cast("SftConfig", view))
         if any(problem.severity is Severity.ERROR for problem in self._problems):
             unknown = any(found.of_unknown_key and found.severity is Severity.ERROR for found in self._checked.findings)
-            raise self._invalid(hint="If the unknown keys are meant, give --allow-unknown." if unknown else "")
+            hints = (_MEANT if unknown else "", _ELSEWHERE if self._foreign else "")
+            raise self._invalid(hint=" ".join(filter(None, hints)))
         return Plan(
             kind=kind,
             config=document.shown,
@@ -249,6 +256,7 @@ class _Draft:
         return str(self._datasets.locate(name, beside=None if typed else self._document.path.parent).tried[0])
 
     def _not_in_catalogue(self, name: str, at: KeyPath | Place) -> None:
+        self._foreign = True
         near = catalog.near(name)
         advice = f"did you mean {' or '.join(near)}?" if near else "it holds Qwen3 models, such as Qwen/Qwen3-4B."
         self._say(at, f"{quoted(name)} is not in the catalogue; {advice} All are listed by `synth-ai config models`")

@@ -60,6 +60,8 @@ class TrainRequest(Struct, frozen=True, kw_only=True):
     model: str | None = None
     allow_experimental: bool | None = None
     """None: `SDK_EXPERIMENTAL` decides."""
+    any_model: bool = False
+    """Ask no catalogue: the backend is a `synth-ai serve`, which trains what its machine has."""
     key: IdempotencyKey | None = None
     dry_run: bool = False
     poll: bool = True
@@ -178,7 +180,7 @@ class _Run:
             overrides=tuple(map(self._ports.configs.override, self._request.overrides)),
             unknown_keys=self._request.unknown_keys,
             gate=Gate.of(self._request.allow_experimental, named),
-            catalogue=not self._request.embedded,
+            catalogue=not (self._request.embedded or self._request.any_model),
         )
 
     def _chosen(self) -> str:

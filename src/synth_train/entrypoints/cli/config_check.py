@@ -30,6 +30,7 @@ def run(session: Session) -> int:
                 task_url=args.task_url,
                 dataset=args.dataset,
                 allow_experimental=args.allow_experimental,
+                any_model=args.any_model,
                 overrides=tuple(args.set),
                 unknown_keys=unknown_keys_of(args),
             )

@@ -363,6 +363,9 @@ def _content(group: argparse._ArgumentGroup) -> None:
         action=argparse.BooleanOptionalAction,
         help="accept experimental models (unset: SDK_EXPERIMENTAL decides)",
     )
+    group.add_argument(
+        "--any-model", action="store_true", help="accept models that are in no catalogue, as `serve` and local train"
+    )
     group.add_argument("--task-url", type=_text, metavar="URL", help="RL: address of the task app, not the config's")
     group.add_argument("--dataset", type=_text, metavar="FILE", help="SFT: chats as JSONL, not the config's")
     group.add_argument(

@@ -48,6 +48,7 @@ def request_of(args: Namespace) -> TrainRequest:
         backend=args.backend,
         model=args.model,
         allow_experimental=args.allow_experimental,
+        any_model=args.any_model,
         key=None if args.idempotency is None else IdempotencyKey(args.idempotency),
         dry_run=args.dry_run,
         poll=args.poll,
