@@ -150,9 +150,9 @@ def test_a_job_is_seen_to_grow_is_cancelled_and_tried_again(server: Served, visi
     assert server.key not in page.url
     page.click(f"a[title={job}]")
     visit.until("document.getElementById('status').textContent === 'running'")
-    visit.page.wait_for_selector(".plot .point")
-    drawn = page.locator(".plot .point").count()
-    visit.until(f"document.querySelectorAll('.plot .point').length > {drawn + 3}")
+    visit.page.wait_for_selector(".plot path.js-line")
+    points = "document.querySelector('.js-plotly-plot').data[0].x.length"  # above 50 of them, no marks are drawn
+    visit.until(f"{points} > {page.evaluate(points) + 3}")
     visit.until("document.getElementById('events').textContent.includes('Step 3 of 500')")
     visit.until("document.getElementById('log-text').textContent.includes('a line of the log')")
     assert '"pause": 0.1' in page.text_content("#config")
