@@ -88,6 +88,9 @@ def test_a_mark_at_the_start_and_the_kind_of_line_end_do_not_count(make: Make, r
             "a.toml:5: this is no TOML, column 2: the value is missing or no TOML; text needs quotes,"
             " truth values are true and false; what is wrong may begin in line 2",
         ),
+        (b"[job]\n\nx = " + b"9" * 5000, "a.toml:3: this number has more digits than can be read"),
+        (b"a = 1\na = 2\nb = " + b"9" * 5000, "a.toml:2: this is no TOML, column 6: this key is set twice"),
+        (b"a = 1\na = 2\nb = " + b"[" * 5000, "a.toml:2: this is no TOML, column 6: this key is set twice"),
         (b"a = " + b"[" * 5000, "a.toml: tables and lists are nested too deeply"),
         (b"a = 1\n" * 2_000_000, "a.toml: this is larger than 8 MiB, so it is no config"),
     ],
@@ -261,6 +264,7 @@ def test_an_override_is_a_dotted_key_and_a_toml_value(
         ("job.model=Qwen/Qwen3-4B", "job.model: the value is missing or no TOML", "--set 'job.model=\"...\"'"),
         ("job.model=", "job.model: the value is missing or no TOML", "double quotes"),
         ("a.b=True", "a.b: the value is missing or no TOML", "--set a.b=true"),
+        ("a.b=" + "9" * 5000, "a.b: this number has more digits than can be read", ""),
         ("a=1\nb=2", "a: the value is missing or no TOML", "double quotes"),
         ("a=1\nvalue=2", "a: the value is missing or no TOML", "double quotes"),
         ("a=" + "[" * 5000, "a: the value is missing or no TOML", "double quotes"),

@@ -36,6 +36,8 @@ _TOKEN = (
     r"|\#[^\n]*"
     r"|[\[\]{}\n]"
 )
+_TOO_LONG = "this number has more digits than can be read"
+"""Python refuses to turn thousands of digits into a number, and tomli passes that on as it is."""
 _CLOSING = {"[": "]", "{": "}"}
 _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')"""
 _SETTING = rf"(?s)[ \t]*({_KEY}(?:[ \t]*\.[ \t]*{_KEY})*)[ \t]*=(.*)"
@@ -94,6 +96,8 @@ def override(text: str) -> Override:
         table = tomli.loads(f"value = {setting[2]}")
     except (tomli.TOMLDecodeError, RecursionError) as error:
         raise _no_value(path, setting[2].strip()) from error
+    except ValueError as error:
+        raise UsageError(f"--set {dotted(path)}: {_TOO_LONG}") from error
     if len(table) > 1:
         raise _no_value(path, "")
     return Override(path, table["value"])
@@ -132,6 +136,20 @@ def _parsed(text: str, shown: str) -> dict[str, Any]:
         raise _no_toml(text, shown, error) from error
     except RecursionError as error:
         raise _refusal(Place(shown), "tables and lists are nested too deeply") from error
+    except ValueError as error:
+        raise _refusal(Place(shown, _line_of_the_long_number(text)), _TOO_LONG) from error
+
+
+def _line_of_the_long_number(text: str) -> int | None:
+    return next((line for line, statement in _statements(text) if not _is_readable(statement)), None)
+
+
+def _is_readable(statement: str) -> bool:
+    try:
+        tomli.loads(statement)
+    except ValueError:
+        return False
+    return True
 
 
 def _no_toml(text: str, shown: str, error: tomli.TOMLDecodeError) -> InvalidConfig:
@@ -143,6 +161,8 @@ def _no_toml(text: str, shown: str, error: tomli.TOMLDecodeError) -> InvalidConf
             tomli.loads(statement)
         except tomli.TOMLDecodeError as its:
             begun, faulty, error = line, statement, its
+            break
+        except (ValueError, RecursionError):  # behind what tomli stopped at
             break
     reason, _, spot = str(error).partition(" (at ")
     within, column = faulty.strip().count("\n"), ""
