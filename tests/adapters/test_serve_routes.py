@@ -481,6 +481,34 @@ def test_what_a_job_has_made_has_many_names(client: Client, world: InMemoryHosti
     assert client.ask("GET", f"/rl/jobs/{job_id}/log")[1] == {"job_id": job_id, "text": "", "next": 0}
 
 
+HELLO = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "thinking_budget": 256}
+
+
+@pytest.mark.parametrize("prefix", ["", "/api", "/api/v1"])
+def test_a_model_is_spoken_to(client: Client, world: InMemoryHosting, prefix: str) -> None:
+    status, reply = client.ask("POST", f"{prefix}/inference/v1/chat/completions", HELLO)
+    assert (status, reply["object"]) == (200, "chat.completion")
+    assert reply["choices"][0]["message"]["content"] == world.speaker.answer
+
+
+def test_a_model_that_cannot_be_spoken_to_is_refused_in_the_one_shape(client: Client, world: InMemoryHosting) -> None:
+    path = "/inference/v1/chat/completions"
+    assert client.ask("POST", path, HELLO | {"model": "none"})[1]["error"]["code"] == "unknown_model"
+    assert client.ask("POST", path, HELLO | {"stream": True})[0] == 400
+    assert client.ask("POST", path, b"[" * 101)[1]["error"]["code"] == "invalid_json"
+    for status in (429, 501, 503):
+        world.speaker.refusal = Refusal(status, "busy", "later")
+        assert client.ask("POST", path, HELLO) == (status, world.speaker.refusal.body)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_who_is_to_come_back_is_told_when(url: str, world: InMemoryHosting, status: int) -> None:
+    world.speaker.refusal = Refusal(status, "busy", "later")
+    bearer = {"Authorization": f"Bearer {KEY}"}
+    reply = requests.post(f"{url}/inference/v1/chat/completions", json=HELLO, headers=bearer, timeout=5)
+    assert (reply.status_code, reply.headers["Retry-After"]) == (status, "2")
+
+
 @pytest.mark.parametrize("family", ["/models", "/learning/models", "/api/v1/models"])
 @pytest.mark.parametrize("encoded", [False, True])
 def test_a_model_is_deleted_and_its_job_tells_so(

@@ -19,6 +19,7 @@ from synth_train.adapters.in_memory.clock import ManualClock
 from synth_train.adapters.in_memory.executor import InMemoryExecutor, ScriptedTrainer
 from synth_train.adapters.in_memory.hosting_stores import ScriptedInspector
 from synth_train.adapters.in_memory.sealer import ReadableUnsealer
+from synth_train.adapters.in_memory.speaker import ScriptedSpeaker
 from synth_train.adapters.in_memory.task_app import InMemoryTaskApp
 from synth_train.adapters.local.backend import LocalBackend
 from synth_train.adapters.local.disk_blobs import DiskBlobStore, FolderResults
@@ -31,6 +32,7 @@ from synth_train.domain.model.hosting import Job, JobFilter, Owner, StoredFile, 
 from synth_train.domain.model.jobs import FileId, IdempotencyKey, JobId
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.settings import EnvFile
+from synth_train.domain.usecases.hosting.chats import Chats
 from synth_train.domain.usecases.hosting.files import Files
 from synth_train.domain.usecases.hosting.jobs import Jobs
 from synth_train.domain.usecases.hosting.results import Results
@@ -175,10 +177,12 @@ def _served(
 ) -> Hosting:
     """What `synth-ai serve` serves, but for its workers, its clock and its task app."""
     entropy = SystemEntropy()
+    results = Results(store=world.store, made=FolderResults(world.home), clock=clock)
     return Hosting(
         files=Files(store=world.store, blobs=world.blobs, inspector=world.inspector, clock=clock, entropy=entropy),
         jobs=Jobs(store=world.store, executor=world.executor, clock=clock, entropy=entropy),
-        results=Results(store=world.store, made=FolderResults(world.home), clock=clock),
+        results=results,
+        chats=Chats(results=results, speaker=ScriptedSpeaker()),
         takes_config=takes_config,
         vault=Vault(
             store=world.store, unsealer=unsealer or ReadableUnsealer(), task_app=task_app, clock=clock, entropy=entropy

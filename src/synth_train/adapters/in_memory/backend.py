@@ -20,6 +20,7 @@ from synth_train.adapters.in_memory.hosting_stores import (
     ScriptedInspector,
 )
 from synth_train.adapters.in_memory.sealer import ReadableUnsealer
+from synth_train.adapters.in_memory.speaker import ScriptedSpeaker
 from synth_train.adapters.in_memory.task_app import InMemoryTaskApp
 from synth_train.domain.model.errors import NotOffered
 from synth_train.domain.model.hosting import Job, Owner, Refusal, StoredFile
@@ -27,6 +28,7 @@ from synth_train.domain.model.jobs import IdempotencyKey, Verification
 from synth_train.domain.model.replies import verification_in
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.usecases.hosting import wire
+from synth_train.domain.usecases.hosting.chats import Chats
 from synth_train.domain.usecases.hosting.files import Files
 from synth_train.domain.usecases.hosting.jobs import Jobs
 from synth_train.domain.usecases.hosting.results import Results
@@ -45,8 +47,8 @@ T = TypeVar("T")
 class InMemoryHosting:
     """Hosting with nothing behind it: rows and bytes in this process, a trainer that only takes time.
 
-    Arrange with `inspector` (when files are ready), `executor` (how long jobs wait) and `trainer` (how long they run
-    and how they end); serve `hosting` or ask it through an `InMemoryBackend`.
+    Arrange with `inspector` (when files are ready), `executor` (how long jobs wait), `trainer` (how long they run and
+    how they end) and `speaker` (what models say); serve `hosting` or ask it through an `InMemoryBackend`.
     """
 
     def __init__(
@@ -67,10 +69,13 @@ class InMemoryHosting:
         self.inspector = ScriptedInspector()
         self.trainer = ScriptedTrainer(clock)
         self.executor = InMemoryExecutor(Queue(store=self.store, clock=clock), self.trainer)
+        self.speaker = ScriptedSpeaker()
+        results = Results(store=self.store, made=self.results, clock=clock)
         self.hosting = Hosting(
             files=Files(store=self.store, blobs=self.blobs, inspector=self.inspector, clock=clock, entropy=entropy),
             jobs=Jobs(store=self.store, executor=self.executor, clock=clock, entropy=entropy),
-            results=Results(store=self.store, made=self.results, clock=clock),
+            results=results,
+            chats=Chats(results=results, speaker=self.speaker),
             vault=Vault(
                 store=self.store,
                 unsealer=unsealer or ReadableUnsealer(),

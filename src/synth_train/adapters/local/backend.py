@@ -165,6 +165,12 @@ class _Trusting(Inspector):
         return Verdict(ok=True)
 
 
+def lacking(needed: Sequence[str]) -> str:
+    """What of `needed` is not installed, and how to install it; empty when nothing is lacking."""
+    missing = [name for name in needed if find_spec(name) is None]
+    return f"{_obstacle(missing)}. {_remedy()}" if missing else ""
+
+
 def _obstacle(missing: Sequence[str]) -> str:
     return f"what the embedded backend trains with is not installed: {', '.join(missing)}"
 

@@ -115,7 +115,7 @@ class SubprocessExecutor(Executor):
                 stderr=log,
                 # A folder of our own: what lies in the user's is not to be imported.
                 cwd=self._home.path,
-                env=self._environment(),
+                env=inherited(self._key_ring.handed_down()),
                 pass_fds=[lock],
                 start_new_session=True,
             )
@@ -128,16 +128,17 @@ class SubprocessExecutor(Executor):
         # Somebody must wait for it, lest it stay a zombie as long as this process lives.
         threading.Thread(target=process.wait, name="worker", daemon=True).start()
 
-    def _environment(self) -> dict[str, str]:
-        """That of this process, with paths that mean the same from another folder, and this very package."""
-        environ = self._key_ring.handed_down()
-        paths = [str(Path(path).absolute()) for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-        root = Path(__file__).parents[3]
-        if root.name not in ("site-packages", "dist-packages"):
-            paths = [str(root), *(path for path in paths if path != str(root))]
-        if paths:
-            environ["PYTHONPATH"] = os.pathsep.join(paths)
-        models = environ.get(MODELS)
-        if models:
-            environ[MODELS] = str(Path(models).expanduser().absolute())
-        return environ | {"PYTHONUNBUFFERED": "1"}
+
+def inherited(environ: dict[str, str]) -> dict[str, str]:
+    """An environment for a process of this package that runs in another folder: paths in it mean the same, and the
+    package is this very one."""
+    paths = [str(Path(path).absolute()) for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    root = Path(__file__).parents[3]
+    if root.name not in ("site-packages", "dist-packages"):
+        paths = [str(root), *(path for path in paths if path != str(root))]
+    if paths:
+        environ = environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    models = environ.get(MODELS)
+    if models:
+        environ = environ | {MODELS: str(Path(models).expanduser().absolute())}
+    return environ | {"PYTHONUNBUFFERED": "1"}

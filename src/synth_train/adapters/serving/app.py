@@ -43,6 +43,7 @@ from synth_train.domain.model.hosting import JobFilter, Owner, Refusal
 from synth_train.domain.model.jobs import FileId, IdempotencyKey, JobId, Kind, idempotency_key
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.usecases.hosting import wire
+from synth_train.domain.usecases.hosting.chats import ChatRequest
 from synth_train.domain.usecases.hosting.service import Hosting
 from synth_train.version import own_version
 
@@ -93,6 +94,8 @@ _REFUSALS = {
     429: "too much at once; try again later",
     431: "the headers are longer than is allowed here",
     500: "the backend has made a mistake",
+    501: "what it takes is not installed here",
+    503: "not yet, or not any more; try again later",
     507: "there is no space left",
 }
 
@@ -198,7 +201,7 @@ def _owner(request: _Request) -> Owner:
 
 
 def _on_refusal(_: _Request, no: Refusal) -> Response[wire.Json]:
-    headers = {"Retry-After": "2"} if no.status == 429 else {}
+    headers = {"Retry-After": "2"} if no.status in (429, 503) else {}
     if no.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return Response(no.body, status_code=no.status, headers=headers)
@@ -520,6 +523,14 @@ def remove_model(hosting: _Host, owner: _Whose, model_id: FromPath[str]) -> wire
     return models.model(job) | {"status": "deleted", "deleted": True}
 
 
+@_route(post, "/inference/v1/chat/completions", shapes.Completion, operation_class=_taking(ChatRequest))
+def complete(request: _Request, hosting: _Host, owner: _Whose, body: RawBody) -> Response[bytes]:
+    """Have a model answer: one that a job of the caller has made, or one that can be trained here."""
+    _refuse_without_length(request)
+    _refuse_depth(body)
+    return Response(hosting.chats.complete(owner, body), media_type="application/json")
+
+
 # Task apps and their keys
 
 
@@ -589,6 +600,7 @@ def routes() -> Litestar:
             all_models,
             show_model,
             remove_model,
+            complete,
             verify_task_app,
             trainer,
             public_key,

@@ -7,17 +7,19 @@ from collections.abc import Mapping, Sequence
 
 from synth_train.adapters.http.task_app import HttpTaskApp
 from synth_train.adapters.jsonl_datasets import JsonlDatasets
-from synth_train.adapters.local.backend import workshop_in
+from synth_train.adapters.local.backend import NEEDED, lacking, workshop_in
 from synth_train.adapters.local.disk_blobs import DiskBlobStore
 from synth_train.adapters.local.home import LocalHome
 from synth_train.adapters.local.key_ring import KeyRing
+from synth_train.adapters.local.speaker import ChildSpeaker
 from synth_train.adapters.local.stored_keys import unsealer_in
-from synth_train.adapters.local.subprocess_executor import WORKER
+from synth_train.adapters.local.subprocess_executor import WORKER, inherited
 from synth_train.adapters.system_clock import SystemClock
 from synth_train.adapters.system_entropy import SystemEntropy
 from synth_train.domain.model.errors import InvalidDataset
 from synth_train.domain.model.hosting import Owner, StoredFile, Verdict
 from synth_train.domain.usecases.check_dataset import CheckDataset
+from synth_train.domain.usecases.hosting.chats import Chats
 from synth_train.domain.usecases.hosting.files import LARGEST_FILE, Files
 from synth_train.domain.usecases.hosting.service import Hosting
 from synth_train.domain.usecases.hosting.vault import Vault
@@ -51,12 +53,14 @@ def hosting_in(
     workshop = workshop_in(home, key_ring, program=program)
     store, clock, entropy = workshop.jobs.store, SystemClock(), SystemEntropy()
     blobs = DiskBlobStore(home.blobs, entropy)
+    speaker = ChildSpeaker(home, inherited(key_ring.handed_down()), obstacle=lacking(NEEDED))
     return Hosting(
         files=Files(
             store=store, blobs=blobs, inspector=RowsInspector(blobs), clock=clock, entropy=entropy, largest=largest
         ),
         jobs=workshop.jobs,
         results=workshop.results,
+        chats=Chats(results=workshop.results, speaker=speaker),
         takes_config=workshop.takes_config,
         vault=Vault(store=store, unsealer=unsealer_in(home), task_app=HttpTaskApp(), clock=clock, entropy=entropy),
         owners=owners,

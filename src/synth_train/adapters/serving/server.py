@@ -99,6 +99,7 @@ class Server:
         finally:
             self.listener.close()  # uvicorn does not when it is told to end before it has begun
             self.serving.uploading.shutdown()
+            self.serving.hosting.chats.speaker.close()
 
     def stop(self) -> None:
         """Let `run` come to its end. May be called from any thread."""
@@ -207,6 +208,7 @@ class _Uvicorn(uvicorn.Server):
         deadline = time.monotonic() + GRACE
         while self.server_state.connections or self.server_state.tasks:
             if self.force_exit or time.monotonic() > deadline:
+                self._serving.hosting.chats.speaker.close()  # a thread that waits for an answer cannot be cancelled
                 for task in self.server_state.tasks:
                     task.cancel()
                 break

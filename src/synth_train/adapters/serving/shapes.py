@@ -247,6 +247,34 @@ class Models(_Shape, frozen=True):
     data: list[Model]
 
 
+class Choice(_Shape, frozen=True):
+    """What a model has said."""
+
+    index: int
+    message: dict[str, Any]
+    finish_reason: Annotated[str, Meta(description="stop, length or tool_calls")]
+    logprobs: dict[str, Any] | None
+
+
+class Usage(_Shape, frozen=True):
+    """Tokens."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class Completion(_Shape, frozen=True):
+    """A chat completion, as OpenAI words it."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: Usage
+
+
 class Checkpoint(_Shape, frozen=True):
     """A model that a job has made, as a checkpoint."""
 

@@ -75,11 +75,11 @@ class Policy:
             self._sampler.eval()
         self._trained = [weight for weight in self.model.parameters() if weight.requires_grad]
         self._optimiser = torch.optim.AdamW(self._trained, lr=settings.learning_rate, betas=BETAS, weight_decay=0.0)
-        self.context = min(settings.context or _reads(self.loaded), _reads(self.loaded))
+        self.context = min(settings.context or longest_text(self.loaded), longest_text(self.loaded))
         self.warnings = tuple(_warnings(settings, self.loaded))
         """What does not go well together with this model."""
         self._pad = int(self.loaded.tokenizer.pad_token_id or 0)
-        self._ends = _ends(self.loaded)
+        self._ends = ends_of(self.loaded)
 
     def answer(self, asks: Sequence[Ask], stop: Stop) -> list[Answer]:
         """Sample, with the weights as they were last synced."""
@@ -220,16 +220,17 @@ def _shares(items: list[int], count: int) -> Iterator[list[int]]:
 def _warnings(settings: Settings, loaded: Loaded) -> Iterator[str]:
     if loaded.source.name == TINY and settings.method is not Method.FULL:
         yield f"an adapter on the random weights of {TINY} does not learn: model.trainer_mode should be full here"
-    if settings.context is not None and settings.context > _reads(loaded):
-        yield f"vllm.max_model_len is {settings.context}, but {loaded.source.name} reads {_reads(loaded)} tokens"
+    if settings.context is not None and settings.context > longest_text(loaded):
+        yield f"vllm.max_model_len is {settings.context}, but {loaded.source.name} reads {longest_text(loaded)} tokens"
 
 
-def _reads(loaded: Loaded) -> int:
+def longest_text(loaded: Loaded) -> int:
     """The longest text that a model reads, in tokens."""
     return int(getattr(loaded.model.config, "max_position_embeddings", None) or loaded.tokenizer.model_max_length)
 
 
-def _ends(loaded: Loaded) -> frozenset[int]:
+def ends_of(loaded: Loaded) -> frozenset[int]:
+    """The tokens that end an answer."""
     told: int | list[int] | None = loaded.model.generation_config.eos_token_id
     ids = told if isinstance(told, list) else [told]
     return frozenset(int(one) for one in (*ids, loaded.tokenizer.eos_token_id) if one is not None)

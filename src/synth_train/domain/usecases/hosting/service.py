@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from synth_train.domain.model.hosting import Owner, Refusal, owner_of
 from synth_train.domain.model.secret import Secret
+from synth_train.domain.usecases.hosting.chats import Chats
 from synth_train.domain.usecases.hosting.files import Files
 from synth_train.domain.usecases.hosting.jobs import Jobs
 from synth_train.domain.usecases.hosting.results import Results
@@ -29,6 +30,7 @@ class Hosting(Workshop):
     """A workshop with a door: who comes in shows an API key, and may leave environment keys."""
 
     vault: Vault
+    chats: Chats
     owners: frozenset[Owner] | None = None
     """Who may come in; None: everybody who brings a key."""
     aliases: Mapping[Owner, Owner] = field(default_factory=dict)
