@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -45,6 +46,27 @@ def test_the_sample_app_keeps_every_rule(synth_ai: CommandLine, url: str) -> Non
     *lines, summary = ran.out.splitlines()
     assert {line.split()[0] for line in lines} == {"ok"}
     assert summary.startswith("Task app: 44 ok, 0 failed, 0 warnings; the first rollout took 0.")
+
+
+def test_the_app_of_the_page_about_task_apps_keeps_every_rule(
+    synth_ai: CommandLine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "task-app.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    monkeypatch.setenv("ENVIRONMENT_API_KEY", KEY)
+    names: dict[str, Any] = {"__name__": "task_app"}
+    exec(compile(source, "task_app.py", "exec"), names)
+    names["App"].log_message = lambda *_: None
+    with names["ThreadingHTTPServer"](("127.0.0.1", 0), names["App"]) as app:
+        thread = Thread(target=app.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        ran = synth_ai("task-app", "check", f"http://127.0.0.1:{app.server_port}")
+        app.shutdown()
+        thread.join()
+
+    *lines, summary = ran.out.splitlines()
+    assert (ran.code, {line.split()[0] for line in lines}) == (0, {"ok"}), ran.out
+    assert summary.startswith("Task app: 44 ok, 0 failed, 0 warnings")
 
 
 def test_the_findings_can_be_had_as_a_document(synth_ai: CommandLine, url: str) -> None:

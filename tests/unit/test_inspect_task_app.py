@@ -133,6 +133,33 @@ def test_a_route_that_breaks_a_rule_is_named(
     assert bench.broken() == broken
 
 
+@pytest.mark.parametrize("status", [401, 403])
+def test_an_app_that_wants_a_key_at_its_root_is_told_to_open_it_and_not_to_change_the_key(
+    bench: Bench, status: int
+) -> None:
+    bench.spoil(" for a stranger", lambda *_: (status, {"detail": "bad key"}))
+    assert bench.broken() == {"root": Outcome.FAILED}
+    [root] = [finding for finding in bench.told if finding.rule == "root"]
+    assert root.what.endswith(f": {status} for a request without a key")
+    assert root.remedy.startswith("Answer GET / with 200")
+    assert "ENVIRONMENT_API_KEY" not in root.remedy
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "words"),
+    [
+        ("task_info?seed=3", {"taskset": {}}, "`task` with `id` and `name`"),
+        ("rollout", {"run_id": "a", "metrics": {}}, "`mean_return` a number"),
+        ("rollout", {"run_id": "a", "branches": 1}, "`branches` is an object"),
+        ("rollout", {"trajectories": [{"steps": [{}]}]}, "`tool_calls` a list of objects"),
+    ],
+)
+def test_what_has_the_wrong_type_is_told_the_right_one(bench: Bench, route: str, body: Json, words: str) -> None:
+    bench.spoil(route, lambda *_: (200, body))
+    bench.broken()
+    assert any(words in finding.remedy for finding in bench.told if finding.outcome is Outcome.FAILED)
+
+
 def test_a_key_too_short_to_show_has_no_mask_to_be_found(bench: Bench) -> None:
     short = Secret("short-key")
     bench.app = PlayedTaskApp(bench.policy, keys={short})

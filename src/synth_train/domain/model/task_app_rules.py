@@ -132,6 +132,14 @@ def keeps_its_key(keys: TaskAppKeys, probes: Sequence[Probe]) -> Finding:
     return Finding(rule=rule, outcome=Outcome.OK)
 
 
+def open_to_all(probe: Probe) -> Finding:
+    """Whether `/` answers somebody without a key (wire-contract §7.1)."""
+    if probe.status in (401, 403):
+        remedy = 'Answer GET / with 200 and {"status": "ok"} before keys are compared: proxies look there.'
+        return _failed("root", f"{probe.url}: {probe.status} for a request without a key", remedy)
+    return describes("root", probe)
+
+
 _INFO = ("service", "dataset", "rubrics", "inference", "limits")
 
 
@@ -172,7 +180,7 @@ def tells_instances(probe: Probe, seeds: Sequence[int]) -> Finding:
     return _failed(rule, f"{probe.url}: {wrong}", _TASK_INFO) if wrong else Finding(rule=rule, outcome=Outcome.OK)
 
 
-_TASK_INFO = "See wire contract, TaskInfo: `task` with `id` and `name`, and `environment`, at least."
+_TASK_INFO = "An instance has `task` with `id` and `name`, and `environment`, all texts, at least."
 
 
 def _instance_faults(info: Mapping[str, Any]) -> str:
@@ -290,7 +298,9 @@ def _answering(rollout: Rollout, body: Mapping[str, Any]) -> Iterator[Finding]:
     yield from _metrics(_table(body.get("metrics")), trajectories)
     types: tuple[tuple[str, type], ...] = (("branches", dict), ("aborted", bool), ("ops_executed", int))
     wrong = [name for name, type_ in types if name in body and type(body[name]) is not type_]
-    yield _rule("rollout-defaults", not wrong, f"{', '.join(wrong)}: of another type than the contract's", _TYPES)
+    yield _rule(
+        "rollout-defaults", not wrong, f"{', '.join(wrong)}: of another type than the contract's", _DEFAULTS_TYPES
+    )
     yield _rule(
         "trace",
         body.get("trace") is not None or any(one.get("trace") is not None for one in trajectories),
@@ -327,7 +337,7 @@ def _trajectories(trajectories: Sequence[Mapping[str, Any]], cid: str) -> Iterat
     )
     yield _rule("steps", bool(every), "a trajectory has no steps", "Record a step for each turn.")
     wrong = sorted({fault for step in every for fault in _step_faults(step)})
-    yield _rule("step-fields", not wrong, f"in a step, {', '.join(wrong)}", _TYPES)
+    yield _rule("step-fields", not wrong, f"in a step, {', '.join(wrong)}", _STEP_TYPES)
     urls = [_table(_table(step.get("info")).get("meta")).get("inference_url") for step in every]
     yield _rule(
         "step-inference-url",
@@ -358,7 +368,7 @@ def _metrics(metrics: Mapping[str, Any], trajectories: Sequence[Mapping[str, Any
     wrong += ["details"] if not isinstance(metrics.get("details", {}), dict) else []
     optional = ("outcome_score", "events_score")
     wrong += [name for name in optional if metrics.get(name) is not None and not _number(metrics[name])]
-    yield _rule("metrics", not wrong, f"in metrics, missing or of another type: {', '.join(wrong)}", _TYPES)
+    yield _rule("metrics", not wrong, f"in metrics, missing or of another type: {', '.join(wrong)}", _METRICS_TYPES)
     if wrong or not isinstance(returns, list):
         return
     yield _rule(
@@ -417,7 +427,12 @@ def survives(probe: Probe) -> Finding:
 
 _CID = "Copy policy.config.trace_correlation_id, else `cid` of the inference URL."
 _URL = "Record the URL that the policy was asked at, with its query."
-_TYPES = "See wire contract, `POST /rollout`, for the type of each field."
+_STEP_TYPES = "`obs` is an object, `tool_calls` a list of objects, `reward` a number or null, `done` true or false."
+_METRICS_TYPES = (
+    "`episode_returns` is a list of numbers, `mean_return` a number, `num_steps` and `num_episodes` are whole numbers;"
+    " if they are there, `details` is an object, `outcome_score` and `events_score` are numbers."
+)
+_DEFAULTS_TYPES = "`branches` is an object, `aborted` true or false, `ops_executed` a whole number."
 _AGAIN = "Keep the reply for a run_id, and answer a repeated request with it."
 
 

@@ -129,7 +129,7 @@ class _Look:
         refusals = [self._get_as(keys, "health") for keys in (None, self._wrong)]
         for who, probe in zip(("no-key", "wrong-key"), refusals, strict=True):
             self.add(rules.keeps_out(f"health-{who}", probe, open_to_all=True))
-        self.add(rules.describes("root", self._get_as(None, "")))
+        self.add(rules.open_to_all(self._get_as(None, "")))
         self.add(rules.describes_itself(self._get("info")))
         self.add(rules.describes("task-info", self._get("task_info")))
         strangers = [self._get_as(keys, "task_info") for keys in (None, self._wrong)]
