@@ -152,7 +152,14 @@ def _environment(**more: str) -> dict[str, str]:
 
 def _where() -> None:
     home = os.path.relpath(HOME)
-    print(f"Look around with: SYNTH_AI_HOME={home} synth-ai jobs list --backend local; rm -r {home} removes all of it.")
+    print(f"Look around with: SYNTH_AI_HOME={home} {command()} jobs list --backend local")
+    print(f"rm -r {home} removes all of it.")
+
+
+def command() -> str:
+    """What to type for `synth-ai`: the one of this environment by its path, unless it is found by its name."""
+    beside = Path(sys.executable).with_name("synth-ai")
+    return os.path.relpath(beside) if beside.exists() and shutil.which("synth-ai") != str(beside) else "synth-ai"
 
 
 def in_memory() -> int:

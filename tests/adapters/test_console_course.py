@@ -89,6 +89,11 @@ def test_events_go_to_stderr_with_their_numbers_and_the_transcript_stays_as_it_i
     assert shown.err == ["job: Step 3 of 9. loss=0.12346"]
 
 
+def test_counts_are_written_whole_and_measures_with_five_digits() -> None:
+    shown = transcript(event("Ready.", parameters=1_018_368, loss=0.123456789))
+    assert shown.err == ["job: Ready. parameters=1018368 loss=0.12346"]
+
+
 def test_metrics_that_an_event_has_told_are_not_told_again() -> None:
     data: dict[str, Any] = {"step": 1, "total_steps": 9, "train.loss": 2.0}
     told = event("Step 1 of 9.", **data)

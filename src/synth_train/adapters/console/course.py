@@ -57,7 +57,10 @@ class Course:
 
 
 def _values(numbers: Mapping[str, float]) -> str:
-    return "".join(f" {name}={value:.5g}" for name, value in numbers.items())
+    # A count is written whole: 1018368 parameters, not 1.0184e+06.
+    return "".join(
+        f" {name}={f'{value:d}' if isinstance(value, int) else f'{value:.5g}'}" for name, value in numbers.items()
+    )
 
 
 def _first(event: Event, names: tuple[str, ...]) -> int | None:
