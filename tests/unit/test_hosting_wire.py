@@ -32,6 +32,7 @@ from synth_train.domain.model.replies import (
 )
 from synth_train.domain.model.task_app import Probe
 from synth_train.domain.usecases.hosting import wire
+from synth_train.domain.usecases.hosting.jobs import Thinned
 from synth_train.domain.usecases.hosting.vault import Attempt
 
 WE = Owner("we")
@@ -148,6 +149,12 @@ def test_events_have_a_cursor_of_both_kinds() -> None:
         "data": {"step": 1},
         "created_at": 1.5,
     }
+
+
+def test_points_that_are_a_selection_say_of_how_many_steps_each_stretch_is() -> None:
+    some = [Point(name="train.loss", step=1, value=0.5, created_at=2.0)]
+    body = wire.thinned_points(JOB.id, Thinned(points=tuple(some), stretch=4))
+    assert body == wire.points(JOB.id, some) | {"stretch": 4}
 
 
 def test_points_have_all_that_clients_read() -> None:
