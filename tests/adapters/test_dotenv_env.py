@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from support.fewer_rights import without_root
-from synth_train.adapters.dotenv_env import MOST_CANDIDATES, MOST_DIRECTORIES, DotenvEnv
+from synth_train.adapters.dotenv_env import LARGEST, MOST_CANDIDATES, MOST_DIRECTORIES, DotenvEnv
 from synth_train.domain.model.errors import LocalStateError, UsageError
 from synth_train.domain.model.settings import EnvFile
 
@@ -34,6 +34,57 @@ def save(folder: Path, content: str | bytes, name: str, value: str) -> bytes:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     DotenvEnv({}, cwd=folder).save(path, name, value)
     return path.read_bytes()
+
+
+# Reading: what is no ordinary file
+
+
+@posix
+def test_what_a_pipe_gave_is_there_each_time_it_is_read(tmp_path: Path) -> None:
+    incoming, outgoing = os.pipe()
+    os.write(outgoing, b"A=1\n")
+    os.close(outgoing)
+    env = DotenvEnv({}, cwd=tmp_path)
+
+    values = [env.read(Path(f"/dev/fd/{incoming}")).values for _ in range(3)]
+
+    os.close(incoming)
+    assert values == [{"A": "1"}] * 3
+
+
+def test_an_ordinary_file_is_read_anew_each_time(tmp_path: Path) -> None:
+    path = tmp_path / "x.env"
+    env = DotenvEnv({}, cwd=tmp_path)
+    path.write_text("A=1\n")
+    env.read(path)
+    path.write_text("A=2\n")
+
+    assert env.read(path).values == {"A": "2"}
+
+
+@posix
+def test_a_file_without_end_is_no_env_file(tmp_path: Path) -> None:
+    with pytest.raises(LocalStateError) as refused:
+        DotenvEnv({}, cwd=tmp_path).read(Path("/dev/zero"))
+
+    assert str(refused.value) == "/dev/zero: is larger than 1 MiB, so it is no env file"
+
+
+def test_the_largest_env_file_is_read(tmp_path: Path) -> None:
+    assert read(tmp_path, "A=1\n#".ljust(LARGEST, "x")).values == {"A": "1"}
+    with pytest.raises(LocalStateError, match="larger than 1 MiB"):
+        read(tmp_path, "A=1\n#".ljust(LARGEST + 1, "x"))
+
+
+@posix
+def test_nothing_is_saved_to_what_is_no_ordinary_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "keys"
+    os.mkfifo(pipe)
+
+    with pytest.raises(LocalStateError, match="keys: A cannot be saved: this is no ordinary file"):
+        DotenvEnv({}, cwd=tmp_path).save(pipe, "A", "1")
+
+    assert pipe.is_fifo()
 
 
 # Reading: encodings

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import StringIO
@@ -31,6 +32,9 @@ NOT_ENTERED = frozenset({".venv", "node_modules", "__pycache__", ".git", "site-p
 MOST_CANDIDATES = 20
 MOST_DIRECTORIES = 5_000
 """So many are looked into below the working directory, the nearest first: a run from `/` must not take minutes."""
+
+LARGEST = 1 << 20
+"""Bytes of an env file. Without a limit `--env-file /dev/zero` would take all memory."""
 
 _MARK = b"\xef\xbb\xbf"
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -71,6 +75,7 @@ class DotenvEnv(EnvSourcePort):
         self._process = os.environ if process is None else process
         self._cwd = cwd
         self._home = home or Path(self._process.get("SYNTH_AI_HOME") or "~/.synth-ai")
+        self._poured: dict[Path, bytes] = {}
 
     def process(self) -> Mapping[str, str]:
         return {name: value for name, value in self._process.items() if value}
@@ -93,7 +98,7 @@ class DotenvEnv(EnvSourcePort):
     def read(self, path: Path) -> EnvFile:
         path = self._absolute(path)
         try:
-            data = path.read_bytes()
+            data = self._content(path)
         except FileNotFoundError:
             raise UsageError(f"{path}: there is no such env file", hint="Give --env-file the path of a file.") from None
         except OSError as error:
@@ -109,6 +114,12 @@ class DotenvEnv(EnvSourcePort):
     def save(self, path: Path, name: str, value: str) -> None:
         path = self._absolute(path)
         real = Path(os.path.realpath(path))
+        # A pipe would block, and as root `/dev/null` itself would be replaced by a file. Path.exists may raise.
+        if os.path.exists(real) and not os.path.isfile(real) and not os.path.isdir(real):  # noqa: PTH110, PTH112, PTH113
+            raise LocalStateError(
+                f"{path}: {name} cannot be saved: this is no ordinary file",
+                hint="Name an ordinary file with --env-file.",
+            )
         try:
             old, owner = real.read_bytes(), real.stat()
         except FileNotFoundError:
@@ -124,6 +135,26 @@ class DotenvEnv(EnvSourcePort):
                 f"{path}: {name} cannot be saved: {error.strerror}",
                 hint="Make the directory writable, or name another file with --env-file.",
             ) from error
+
+    def _content(self, path: Path) -> bytes:
+        """The bytes of a file; those of a pipe, such as `<(pass show keys)`, which gives them once, are kept.
+
+        Raises:
+            OSError: it cannot be read.
+            LocalStateError: it is too large to be meant, or has no end.
+        """
+        if path in self._poured:
+            return self._poured[path]
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                self._poured[path] = data
+        if len(data) > LARGEST:
+            raise LocalStateError(
+                f"{path}: is larger than {LARGEST >> 20} MiB, so it is no env file",
+                hint="An env file has lines such as NAME=value.",
+            )
+        return data
 
     def _absolute(self, path: Path) -> Path:
         # Path.expanduser would raise where no home directory is known.
