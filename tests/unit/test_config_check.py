@@ -56,6 +56,10 @@ def hyper(**values: Any) -> dict[str, Any]:
         ),
         (hyper(learning_rate={}), "hyperparameters.learning_rate: expected a number, got a table"),
         (hyper(learning_rate=date(2025, 1, 1)), "hyperparameters.learning_rate: expected a number, got a date or time"),
+        (
+            hyper(train_kind=10**5000),
+            "hyperparameters.train_kind: expected text, got a number that does not fit in 64 bits; put it in quotes",
+        ),
         (hyper(train_kind=1), "hyperparameters.train_kind: expected text, got the number 1; put it in quotes"),
         (
             {"training": {"use_qlora": "True"}},

@@ -37,7 +37,9 @@ _TOKEN = (
     r"|[\[\]{}\n]"
 )
 _TOO_LONG = "this number has more digits than can be read"
-"""Python refuses to turn thousands of digits into a number, and tomli passes that on as it is."""
+_MOST_BITS = 8 << 10
+"""Of a whole number. Python turns thousands of decimal digits into no number, nor a number of thousands of hexadecimal
+ones into the text of a message."""
 _CLOSING = {"[": "]", "{": "}"}
 _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')"""
 _SETTING = rf"(?s)[ \t]*({_KEY}(?:[ \t]*\.[ \t]*{_KEY})*)[ \t]*=(.*)"
@@ -93,7 +95,7 @@ def override(text: str) -> Override:
     except (tomli.TOMLDecodeError, RecursionError) as error:
         raise UsageError("--set: the key is none that TOML has") from error
     try:
-        table = tomli.loads(f"value = {setting[2]}")
+        table = _loads(f"value = {setting[2]}")
     except (tomli.TOMLDecodeError, RecursionError) as error:
         raise _no_value(path, setting[2].strip()) from error
     except ValueError as error:
@@ -129,9 +131,24 @@ def _decoded(raw: bytes, shown: str) -> str:
         raise _refusal(Place(shown, line), f"this is not UTF-8: byte {raw[start]:#04x}; save it as UTF-8") from error
 
 
+def _loads(text: str) -> dict[str, Any]:
+    """What tomli reads. A number that is too long is a ValueError, as it is one for Python, in every base."""
+    table = tomli.loads(text)
+    pending: list[Any] = [table]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+        elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
+            raise ValueError(_TOO_LONG)
+    return table
+
+
 def _parsed(text: str, shown: str) -> dict[str, Any]:
     try:
-        return tomli.loads(text)
+        return _loads(text)
     except tomli.TOMLDecodeError as error:
         raise _no_toml(text, shown, error) from error
     except RecursionError as error:
@@ -146,7 +163,7 @@ def _line_of_the_long_number(text: str) -> int | None:
 
 def _is_readable(statement: str) -> bool:
     try:
-        tomli.loads(statement)
+        _loads(statement)
     except ValueError:
         return False
     return True

@@ -162,7 +162,7 @@ class _Checker:
             if isinstance(value, dict):
                 return self._fit(((key, _ANY, item) for key, item in value.items()), path)
             return list(self._fit(((index, _ANY, item) for index, item in enumerate(value)), path).values())
-        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        if isinstance(value, int) and not _fits(value):
             return self._found(path, "this number does not fit in 64 bits")
         if isinstance(value, float) and not math.isfinite(value):
             return self._found(path, f"{value} cannot be sent: JSON has no such number")
@@ -237,10 +237,16 @@ def _words(expected: inspect.Type) -> str:
     return " or ".join(names.get(type(one), "a table") for one in _alternatives(expected))
 
 
+def _fits(value: int) -> bool:
+    return -(2**63) <= value < 2**63
+
+
 def _got(value: object) -> str:
     """What was found, in words. Text is not repeated unless it is a number or a truth value: it may be a secret."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, int) and not _fits(value):
+        return "a number that does not fit in 64 bits"
     if isinstance(value, int | float):
         return f"the number {value}"
     if isinstance(value, str):
