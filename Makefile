@@ -27,6 +27,7 @@ help:  ## what there is
 setup: $(READY)  ## an environment in .venv with the project and its tools
 
 $(READY): pyproject.toml constraints/local.txt
+	@echo "Setting up $(VENV), once. With torch that is some minutes and about 2 GB."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable $(PROJECT) --group dev --group web
