@@ -533,8 +533,8 @@ n_epochs = 1
         " All are listed by `synth-ai config models`",
         "train.toml:10: hyperparameters.n_epoch: unknown key; did you mean n_epochs?",
         'train.toml:11: hyperparameters.batch_size: expected a whole number, got the text "1"; write 1 without quotes',
-        "warning: train.toml:13: hyperparametres: unknown section; it looks like hyperparameters, which is there as well"
-        "; hosted backends do not get it",
+        "warning: train.toml:13: hyperparametres: unknown section; it looks like hyperparameters, which is there as"
+        " well; hosted backends do not get it",
     ]
     assert len(caught.value.problems) == 6
     assert "--allow-unknown" in caught.value.hint
