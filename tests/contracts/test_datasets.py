@@ -108,6 +108,12 @@ def test_a_file_that_is_nowhere_comes_with_the_places_and_the_names_that_are_nea
     assert located.near == (near,)
 
 
+def test_names_that_share_no_more_than_their_ending_are_not_near(disk: Disk) -> None:
+    disk.write("rows.jsonl", b"x\n")
+
+    assert disk.datasets.locate("chats.jsonl", beside=disk.cwd).near == ()
+
+
 # ---- reading
 
 

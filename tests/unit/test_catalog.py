@@ -6,7 +6,7 @@ import pytest
 
 from synth_train.domain.model.catalog import MODELS, Gate, base_of, find, near
 from synth_train.domain.model.jobs import Kind
-from synth_train.domain.model.nearness import nearest, slips
+from synth_train.domain.model.nearness import files_like, nearest, slips
 
 EXPERIMENTAL = {
     "Qwen/Qwen3-4B-Thinking-2507",
@@ -156,6 +156,20 @@ def test_a_long_abbreviation_of_one_name_only_means_it(short: str, meant: str | 
     known = ["hyperparameters", "sequence_length", "max_train_steps", "max_eval_steps", "the_length_of", "job"]
     known.append("validation_dataset_path")
     assert nearest(short, known) == meant
+
+
+@pytest.mark.parametrize(
+    ("name", "like"),
+    [
+        ("chat.jsonl", ["chats.jsonl", "chats2.jsonl", "my_chats.jsonl"]),
+        ("nix.jsonl", []),
+        ("notes.md", ["notes"]),
+        ("note", ["notes"]),
+        ("chats.json", ["chats.jsonl", "chats2.jsonl", "my_chats.jsonl"]),
+    ],
+)
+def test_file_names_are_alike_by_more_than_their_endings(name: str, like: list[str]) -> None:
+    assert files_like(name, ["d19_nan.jsonl", "my_chats.jsonl", "chats2.jsonl", "notes", "chats.jsonl"]) == like
 
 
 def test_the_nearest_of_several_near_names_is_meant() -> None:

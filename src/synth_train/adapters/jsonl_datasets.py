@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from synth_train.domain.model.dataset import Part, Stamp
 from synth_train.domain.model.errors import InvalidDataset
+from synth_train.domain.model.nearness import files_like
 from synth_train.ports.datasets import DatasetPort, Located
 
 if TYPE_CHECKING:
@@ -147,14 +148,12 @@ def _is_there(path: Path) -> bool:
 
 def _near(path: Path) -> list[Path]:
     """Files beside a missing one whose names are alike, the likest first."""
-    import difflib
-
     try:
         with os.scandir(path.parent) as entries:
             names = [entry.name for entry, _ in zip(entries, range(_MOST_NAMES), strict=False) if entry.is_file()]
     except OSError:
         return []
-    return [path.with_name(name) for name in difflib.get_close_matches(path.name, names)]
+    return [path.with_name(name) for name in files_like(path.name, names)]
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import posixpath
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,7 @@ from typing import BinaryIO
 
 from synth_train.domain.model.dataset import Part, Stamp
 from synth_train.domain.model.errors import InvalidDataset
+from synth_train.domain.model.nearness import files_like
 from synth_train.ports.datasets import DatasetPort, Located
 
 
@@ -97,7 +97,7 @@ class InMemoryDatasets(DatasetPort):
 
     def _near(self, path: Path) -> list[Path]:
         names = [other.name for other in self.files if other.parent == path.parent]
-        return [path.with_name(name) for name in difflib.get_close_matches(path.name, names)]
+        return [path.with_name(name) for name in files_like(path.name, names)]
 
 
 class _Reader(BytesIO):

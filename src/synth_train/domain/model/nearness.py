@@ -11,6 +11,10 @@ LEAST_KEPT = 8
 """Letters that an abbreviation keeps. With fewer, `batch` and `max_len` would stand for any of several names."""
 
 
+LEAST_ALIKE = 0.6
+"""Of two file names: the share of letters that they have in common, in order."""
+
+
 def slips(one: str, other: str) -> int:
     """The least number of letters put in, left out, replaced, or swapped with their neighbour."""
     before: list[int] = []
@@ -46,6 +50,24 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         return best[1]
     whole = [candidate for candidate in known if abbreviates(plain, _plain(candidate))]
     return whole[0] if len(whole) == 1 else None
+
+
+def files_like(name: str, names: Iterable[str]) -> list[str]:
+    """At most three file names that are like `name`, the likest first. An ending that both have makes no likeness:
+    by it, `a.jsonl` would be like any `b.jsonl`."""
+    from difflib import SequenceMatcher  # here, because it is needed only when a file is missing
+
+    def likeness(other: str) -> float:
+        (one, ending), (two, its) = _cut(name), _cut(other)
+        return SequenceMatcher(None, two, one).ratio() if ending == its else SequenceMatcher(None, other, name).ratio()
+
+    rated = [(likeness(other), other) for other in names]
+    return [other for rate, other in sorted(rated, key=lambda one: (-one[0], one[1])) if rate >= LEAST_ALIKE][:3]
+
+
+def _cut(name: str) -> tuple[str, str]:
+    stem, dot, ending = name.rpartition(".")
+    return (stem, ending) if dot else (name, "")
 
 
 def abbreviates(short: str, long: str) -> bool:
