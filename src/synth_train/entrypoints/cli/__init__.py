@@ -30,22 +30,25 @@ def main(argv: Sequence[str] | None = None, *, build: Build | None = None) -> in
     screen = Screen(sys.stdout, sys.stderr, environ=os.environ)
     report = Report(screen, as_json=wants_json(argv))
     try:
-        with Signals():
-            return _run(argv, screen, report, build)
+        with Signals() as signals:
+            return _run(argv, screen, report, build, signals)
     except OutputClosed as closed:
         return report.output_lost(closed.trouble)
     finally:
         screen.close()
 
 
-def _run(argv: Sequence[str], screen: Screen, report: Report, build: Build | None) -> int:
+def _run(argv: Sequence[str], screen: Screen, report: Report, build: Build | None, signals: Signals) -> int:
     try:
         args = parse(argv)
         report.verbose = args.verbose
         # The rest is loaded only now: `--help` must not wait for it.
-        from synth_train.entrypoints.cli.session import Session, command
+        with signals.held():
+            from synth_train.entrypoints.cli.session import Session, command
 
-        return command(args)(Session(args, screen, report, build))
+            run = command(args)
+            session = Session(args, screen, report, build)
+        return run(session)
     except Answered as answered:
         screen.data(answered.text.encode())
         return ExitCode.OK

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -26,11 +28,26 @@ class Signals:
     def __init__(self) -> None:
         self._before: dict[int, Any] = {}
         self._interrupted = False
+        self._holding = False
+        self._held: int | None = None
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Signals:
         for signum in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(signum) is not signal.SIG_IGN:
                 self._before[signum] = signal.signal(signum, self._first)
+        return self
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep a signal back until the end, while modules are loaded: an exception in the midst of a C extension's
+        own imports comes out of it as some other error, or as a crash."""
+        self._holding = True
+        try:
+            yield
+        finally:
+            self._holding = False
+        if self._held is not None:
+            raise Interrupted(self._held)
 
     def __exit__(self, *_: object) -> None:
         for signum, handler in self._before.items():
@@ -42,7 +59,10 @@ class Signals:
         self._interrupted = True
         for other in self._before:
             signal.signal(other, self._second)
-        raise Interrupted(signum)
+        if self._holding:
+            self._held = signum
+        else:
+            raise Interrupted(signum)
 
     def _second(self, signum: int, _: FrameType | None) -> None:  # pragma: no cover - ends the process that measures
         os._exit(128 + signum)
