@@ -28,7 +28,7 @@ EXPERIMENTAL_MODELS = "SDK_EXPERIMENTAL_MODELS"
 _MEANT = frozenset({API_KEY, ENVIRONMENT_KEY, *ENVIRONMENT_KEY_IN_FILES, ENVIRONMENT_KEY_ALIASES})
 _FILLED_WITH = r"(?:(?:sk|pk|key|synth)[-_]?)?[x.*\u2026_-]+|<.*>"
 _FILLED_IN_WORDS = (
-    r"(?:sk|synth)?(?:changeme|replaceme|placeholder|todo|apikey|(?:insert|paste|put|enter|add)?(?:your|my)"
+    r"(?:sk|synth)?(?:changeme|replaceme|placeholder|todo|apikey|(?:insert|paste|put|enter|add)?your"
     r"[a-z]*(?:key|token|secret)(?:here|goeshere)?)"
 )
 
