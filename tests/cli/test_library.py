@@ -70,6 +70,41 @@ def test_a_config_may_be_a_mapping(rehearsal: Rehearsal) -> None:
     assert (result.config, result.kind, result.job_id, result.phase) == ("config", Kind.SFT, job.id, None)
 
 
+def test_a_mapping_may_hold_paths_and_tuples(rehearsal: Rehearsal) -> None:
+    job = {"model": "Qwen/Qwen3-0.6B", "data": Path("train.jsonl")}
+    table = {**SFT_TABLE, "job": job, "lora": {"target_modules": ("q",)}}
+
+    assert synth_train.submit(table, backend=rehearsal).ok
+
+
+def test_what_no_toml_can_hold_is_said_at_once() -> None:
+    job = {"model": "Qwen/Qwen3-0.6B", "data": None, 3: 4}
+    table = {**SFT_TABLE, "job": job, "tags": {"a": [1, {2}]}}
+
+    with pytest.raises(InvalidConfig) as refused:
+        synth_train.check_config(table)
+
+    assert str(refused.value).splitlines() == [
+        "config: job: a key must be text, not int",
+        "config: job.data: TOML has no NoneType; leave the key out",
+        "config: tags.a[1]: TOML has no set",
+    ]
+    assert len(refused.value.problems) == 3
+
+
+def test_a_mapping_that_holds_itself_is_refused() -> None:
+    tags: dict[str, object] = {}
+    tags["tags"] = tags
+
+    with pytest.raises(InvalidConfig, match="tables and lists go down more than 64 levels here"):
+        synth_train.check_config({**SFT_TABLE, "tags": tags})
+
+
+def test_a_name_that_no_file_can_have_is_no_file() -> None:
+    with pytest.raises(InvalidConfig, match="there is no such file"):
+        synth_train.check_config("a\0b.toml")
+
+
 def test_what_is_given_comes_before_what_the_config_says(rehearsal: Rehearsal) -> None:
     Path("other.jsonl").write_text(ROW * 5)
     synth_train.submit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -103,6 +104,8 @@ def _leads_away(link: Path, here: str) -> bool:
 
 
 def _raw(path: Path) -> bytes:
+    if "\0" in str(path):  # which would be a ValueError
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     with path.open("rb") as file:
         return file.read(toml_text.LARGEST + 1)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from synth_train.adapters.in_memory.backend import InMemoryBackend
 from synth_train.adapters.in_memory.configs import InMemoryConfigs
 from synth_train.adapters.in_memory.rehearsal import Rehearsal
 from synth_train.adapters.stdin_prompt import NobodyToAsk
+from synth_train.domain.model.config.check import DEEPEST
 from synth_train.domain.model.dataset import DatasetReport
+from synth_train.domain.model.errors import InvalidConfig
 from synth_train.domain.model.jobs import JobId, JobState, Kind, idempotency_key
-from synth_train.domain.model.places import Place
+from synth_train.domain.model.places import KeyPath, Place, Problem, dotted
 from synth_train.domain.model.plan import Plan
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.settings import API_KEY
@@ -32,7 +35,8 @@ from synth_train.ports.config_source import ConfigDocument
 from synth_train.ports.progress import ProgressPort
 
 Config = str | os.PathLike[str] | Mapping[str, Any]
-"""The path of a TOML, or what such a TOML would hold: then paths in it begin at the working directory."""
+"""The path of a TOML, or what such a TOML would hold: then paths in it begin at the working directory, and may be of
+any type that stands for a path."""
 
 Service = Backend | Rehearsal | str
 """An object, or the base URL of one."""
@@ -191,9 +195,34 @@ class _GivenConfig(InMemoryConfigs):
         self._table = table
 
     def read(self, path: Path) -> ConfigDocument:
-        return ConfigDocument(
-            path=Path.cwd() / path, shown=str(path), table=self._table, place_of=lambda _: Place(str(path))
-        )
+        place = Place(str(path))
+        problems: list[Problem] = []
+        table = _as_toml(self._table, (), place, problems)
+        if problems:
+            raise InvalidConfig("\n".join(map(str, problems)), problems=tuple(problems))
+        return ConfigDocument(path=Path.cwd() / path, shown=str(path), table=table, place_of=lambda _: place)
+
+
+def _as_toml(value: Any, key: KeyPath, place: Place, problems: list[Problem]) -> Any:
+    """What a TOML would have made of `value`, a path being text; `problems` gets what no TOML can hold."""
+    if len(key) > DEEPEST:
+        return value  # refused where the depth of files is, and perhaps without end
+    if isinstance(value, Mapping):
+        for name in value:
+            if not isinstance(name, str):
+                what = f"a key must be text, not {type(name).__name__}"
+                problems.append(Problem(place, dotted(key), what))
+        return {
+            name: _as_toml(item, (*key, name), place, problems) for name, item in value.items() if isinstance(name, str)
+        }
+    if isinstance(value, list | tuple):
+        return [_as_toml(item, (*key, index), place, problems) for index, item in enumerate(value)]
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if not isinstance(value, str | int | float | date | time):
+        remedy = "; leave the key out" if value is None else ""
+        problems.append(Problem(place, dotted(key), f"TOML has no {type(value).__name__}{remedy}"))
+    return value
 
 
 class _GivenBackend(BackendsPort):
