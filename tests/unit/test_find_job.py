@@ -78,8 +78,10 @@ def test_what_that_route_does_not_know_may_be_an_rl_job(world: World) -> None:
 
 
 def test_a_job_that_no_route_knows_is_not_there(world: World) -> None:
-    with pytest.raises(NotKnown):
+    with pytest.raises(NotKnown) as caught:
         world.find(JobId("job_none"))
+    assert caught.value.status == 404
+    assert caught.value.hint.startswith(f"`synth-ai jobs list --backend {BASE}` shows what there is.")
     assert world.asked == ["features", "job", "job", "list_jobs"]
 
 

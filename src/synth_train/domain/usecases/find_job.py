@@ -107,10 +107,12 @@ class FindJob(ReachBackend, frozen=True, kw_only=True):
             return self._last(reached, kind)
         try:
             return self._read(reached, kind, job_id)
-        except NotKnown:
+        except NotKnown as error:
             found = self._beginning_so(reached, kind, job_id)
             if found is None:
-                raise
+                listing = f"synth-ai jobs list --backend {reached.base}"
+                hint = f"`{listing}` shows what there is. A job of another backend is found with --backend URL."
+                raise NotKnown(str(error), status=error.status, hint=hint) from error
             return self._read(reached, kind, found)
 
     def _read(self, backend: Backend, kind: Kind | None, job_id: JobId) -> FoundJob:
