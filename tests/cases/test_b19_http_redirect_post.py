@@ -53,6 +53,8 @@ def test_a_loop_ends(workspace: Workspace) -> None:
 
     assert ran.code in (6, 7)
     assert "308" in ran.err
+    assert "same address again" in ran.err
+    assert "--backend" not in ran.err, "to change to what it is already"
     assert len(server.seen("POST /api/learning/jobs")) <= 10
 
 

@@ -76,6 +76,20 @@ def test_a_named_wait_goes_with_the_error() -> None:
     assert error.retry_after == 2.5
 
 
+@pytest.mark.parametrize(
+    ("status", "wait", "next_step"),
+    [
+        (429, 120.0, "The backend asks for a wait of 120 s before the next try."),
+        (503, None, "The backend is busy or in trouble: try again later."),
+        (422, None, "Change what the backend names, then run the command again."),
+    ],
+)
+def test_a_refusal_says_what_to_do_next_and_the_wait_that_was_asked_for(
+    status: int, wait: float | None, next_step: str
+) -> None:
+    assert refusal(status, "what happened", retry_after=wait).hint == next_step
+
+
 def test_a_conflict_with_a_wait_is_a_request_still_being_answered() -> None:
     assert isinstance(refusal(409, "in progress", retry_after=1.0), BackendBusy)
 

@@ -40,6 +40,7 @@ from synth_train.domain.model.moments import (
     UploadBegun,
     UploadProgress,
 )
+from synth_train.domain.model.replies import refusal
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.specs import RlRequest, SftRequest
 from synth_train.domain.model.submission import Stage, Submission
@@ -346,6 +347,14 @@ def test_a_backend_that_is_too_busy_to_listen_has_made_no_job(world: World) -> N
     world.backend.fail_next("create", BackendBusy("HTTP 429", status=429), times=5)
     with pytest.raises(BackendBusy):
         world.submit(rl_job())
+
+
+def test_a_wait_that_is_too_long_is_said_though_the_job_may_exist(world: World) -> None:
+    world.backend.fail_next("create", refusal(503, "HTTP 503", retry_after=120.0))
+    with pytest.raises(OutcomeUnknown) as caught:
+        world.submit(rl_job())
+    assert len(world.keys) == 1, "asked once"
+    assert caught.value.hint.startswith("The backend asks for a wait of 120 s before the next try. Run the same")
 
 
 @pytest.mark.parametrize("status", [None, 200])

@@ -417,11 +417,10 @@ class HttpBackend(Backend):
             why = "which is not followed: it is on another origin"
         route = reply.url.removeprefix(self._base)
         better = f" to {to.removesuffix(route)}" if to.endswith(route) else ""
-        return UnexpectedReply(
-            f"{_place(reply)}, moved to {to}, {why}",
-            hint=f"Change the backend URL (--backend){better}, if that is the place where your key should go.",
-            status=reply.status,
-        )
+        hint = f"Change the backend URL (--backend){better}, if that is the place where your key should go."
+        if to == reply.url:
+            hint = "That is the same address again: whoever runs this backend has to mend it."
+        return UnexpectedReply(f"{_place(reply)}, moved to {to}, {why}", hint=hint, status=reply.status)
 
 
 class _Fetched(Readable):

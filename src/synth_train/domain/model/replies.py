@@ -78,7 +78,14 @@ def refusal(status: int, what: str, *, retry_after: float | None = None) -> Trai
     if status == 405:
         return NotOffered(what, status=status)
     if status in (408, 425, 429) or status >= 500 or (status == 409 and retry_after is not None):
-        return BackendBusy(what, status=status, retry_after=retry_after)
+        hint = (
+            f"The backend asks for a wait of {retry_after:g} s before the next try."
+            if retry_after is not None
+            else "The backend is busy or in trouble: try again later."
+        )
+        return BackendBusy(what, hint=hint, status=status, retry_after=retry_after)
+    if status in (400, 413, 422):
+        return BackendRefused(what, hint="Change what the backend names, then run the command again.", status=status)
     return BackendRefused(what, status=status)
 
 

@@ -273,12 +273,13 @@ class SubmitJob(Struct, frozen=True, kw_only=True):
             return self._retrying(once, what="create the job")
         except (BackendError, KeyRefused) as error:
             if lost:
+                wait = f"{error.hint} " if isinstance(error, BackendBusy) and error.retry_after is not None else ""
                 raise OutcomeUnknown(
                     f"the job may exist: {error}",
                     key=submission.key,
                     status=error.status if isinstance(error, BackendError) else None,
-                    hint=f"Run the same command again: it asks under the same idempotency key, {submission.key}, and "
-                    "gets the job if there is one. --new would begin afresh.",
+                    hint=f"{wait}Run the same command again: it asks under the same idempotency key, "
+                    f"{submission.key}, and gets the job if there is one. --new would begin afresh.",
                 ) from error
             if isinstance(error, BackendRefused):
                 if error.status == 409:
