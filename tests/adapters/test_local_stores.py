@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from io import FileIO
@@ -287,6 +288,19 @@ def test_an_upload_whose_connection_breaks_off_leaves_nothing(tmp_path: Path) ->
     with pytest.raises(ConnectionAbortedError):
         DiskBlobStore(tmp_path / "blobs", SystemEntropy()).put(breaks_off())
     assert list((tmp_path / "blobs").iterdir()) == []
+
+
+def test_what_a_kill_has_left_of_uploads_is_swept_and_what_is_young_is_not(tmp_path: Path) -> None:
+    blobs, now = DiskBlobStore(tmp_path / "blobs", SystemEntropy()), time.time()
+    assert blobs.sweep(frozenset(), before=now) == 0
+    whole = blobs.path(blobs.put([b"row\n"]))
+    begun, young = whole.with_name("blob_begun.new"), whole.with_name("blob_young.new")
+    for path in (begun, young):
+        path.write_bytes(b"r")
+    for path in (whole, begun):
+        os.utime(path, (now - 10, now - 10))
+    assert blobs.sweep(frozenset(), before=now - 5) == 2
+    assert list(whole.parent.iterdir()) == [young]
 
 
 def test_the_same_bytes_are_uploaded_once_and_again_when_they_are_gone(local: Local) -> None:

@@ -273,6 +273,20 @@ def _refuses(url: str) -> bool:
     return False
 
 
+def test_what_a_killed_upload_has_left_is_gone_after_the_next_start(tmp_path: Path) -> None:
+    with served(tmp_path, env={"SYNTH_SERVE_TOKEN": OURS}) as server:
+        server.ready()
+        upload(server, OURS)
+        [named] = (server.home / "blobs").iterdir()
+    left = named.with_name("blob_0123")
+    left.write_bytes(b"cut off before its file was known")
+    for path in (named, left):
+        os.utime(path, (0, 0))
+    with served(tmp_path, env={"SYNTH_SERVE_TOKEN": OURS}) as again:
+        again.ready()
+        assert list(named.parent.iterdir()) == [named]
+
+
 def test_what_was_acknowledged_is_there_after_the_server_was_killed(tmp_path: Path) -> None:
     acknowledged: list[tuple[str, str]] = []
 

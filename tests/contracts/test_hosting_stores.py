@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from synth_train.adapters.in_memory.clock import ManualClock
 from synth_train.adapters.in_memory.hosting_stores import InMemoryBlobStore, InMemoryJobStore, InMemoryResultStore
 from synth_train.adapters.local import disk_blobs
 from synth_train.adapters.local.disk_blobs import DiskBlobStore, FolderResults
@@ -45,7 +47,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> JobStore:
 
 @pytest.fixture(params=["in-memory", "disk"])
 def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> BlobStore:
-    return InMemoryBlobStore() if request.param == "in-memory" else DiskBlobStore(tmp_path, SystemEntropy())
+    return (
+        InMemoryBlobStore(ManualClock()) if request.param == "in-memory" else DiskBlobStore(tmp_path, SystemEntropy())
+    )
 
 
 Made = Callable[[JobId, dict[str, bytes]], ResultStore]
@@ -174,6 +178,13 @@ def test_files_are_their_owners_and_listed_newest_first(store: JobStore) -> None
         assert rows.file(WE, FileId("file_1")) == a_file(1)
         assert rows.file(WE, FileId("file_3")) is None
         assert rows.file(WE, FileId("file_9")) is None
+
+
+def test_the_bytes_of_all_owners_files_are_named(store: JobStore) -> None:
+    files = [a_file(1), replace(a_file(2), owner=THEY)]
+    saved(store, *files)
+    with store.transaction() as rows:
+        assert rows.blob_ids() == {file.blob.id for file in files}
 
 
 def test_a_file_that_is_saved_again_is_replaced_where_it_stands(store: JobStore) -> None:
@@ -373,6 +384,15 @@ def test_the_same_bytes_twice_can_be_removed_apart(blobs: BlobStore) -> None:
         assert stream.read() == b"same"
     with pytest.raises(KeyError):
         blobs.open(one)
+
+
+def test_what_nothing_names_is_swept_once_it_is_old_enough(blobs: BlobStore) -> None:
+    one, two = blobs.put([b"named"]), blobs.put([b"left over"])
+    assert blobs.sweep({one.id}, before=0.0) == 0
+    assert blobs.holds(two)
+    assert blobs.sweep({one.id}, before=math.inf) == 1
+    assert (blobs.holds(one), blobs.holds(two)) == (True, False)
+    assert blobs.sweep({one.id}, before=math.inf) == 0
 
 
 def test_what_the_content_raises_comes_out(blobs: BlobStore) -> None:

@@ -11,15 +11,20 @@ from synth_train.adapters.in_memory.backend import InMemoryHosting
 from synth_train.adapters.in_memory.clock import ManualClock
 from synth_train.domain.model.hosting import FileStatus, Owner, Refusal, StoredFile, Verdict
 from synth_train.domain.model.jobs import FileId, Kind
-from synth_train.domain.usecases.hosting.files import Files, Label
+from synth_train.domain.usecases.hosting.files import LEFT_ALONE, Files, Label
 from synth_train.ports.hosting import BlobStore, Inspector
 
 WE, THEY = Owner("we"), Owner("they")
 
 
 @pytest.fixture
-def world() -> InMemoryHosting:
-    return InMemoryHosting(clock=ManualClock())
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def world(clock: ManualClock) -> InMemoryHosting:
+    return InMemoryHosting(clock=clock)
 
 
 @pytest.fixture
@@ -181,3 +186,17 @@ def test_an_unknown_file_is_404(files: Files, file_id: str) -> None:
     with pytest.raises(Refusal) as caught:
         files.show(WE, FileId(file_id))
     assert (caught.value.status, caught.value.code) == (404, "unknown_file")
+
+
+def test_bytes_that_a_killed_upload_has_left_are_swept_after_a_while(
+    clock: ManualClock, world: InMemoryHosting, files: Files
+) -> None:
+    ours, theirs = upload(files), upload(files, owner=THEY)
+    left = world.blobs.put([b"cut off before its file was known"])
+    clock.advance(LEFT_ALONE)
+    young = world.blobs.put([b"of an upload that is under way"])
+    assert files.sweep() == 0
+    clock.advance(1)
+    assert files.sweep() == 1
+    assert set(world.blobs.contents) == {ours.blob.id, theirs.blob.id, young.id}
+    assert not world.blobs.holds(left)

@@ -5,7 +5,7 @@ In memory: `adapters.in_memory.hosting_stores`, `adapters.in_memory.executor` an
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Set
 from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 
@@ -49,6 +49,10 @@ class Rows(Protocol):
 
     def files(self, owner: Owner) -> list[StoredFile]:
         """The files of this owner, the one saved first last."""
+        ...
+
+    def blob_ids(self) -> frozenset[str]:
+        """The ids of the bytes of all files of all owners."""
         ...
 
     def save_job(self, job: Job) -> None:
@@ -162,6 +166,15 @@ class BlobStore(Protocol):
 
     def remove(self, blob: Blob) -> None:
         """Forget bytes; those that are not there are forgotten already."""
+        ...
+
+    def sweep(self, named: Set[str], *, before: float) -> int:
+        """Forget what was put before a moment under an id that is not in `named`, and what is left of puts that were
+        cut off before it; how many that were.
+
+        Args:
+            before: seconds since 1970.
+        """
         ...
 
 

@@ -64,7 +64,7 @@ class InMemoryHosting:
         entropy = entropy or CountingEntropy()
         self.clock = clock
         self.store = InMemoryJobStore()
-        self.blobs = InMemoryBlobStore()
+        self.blobs = InMemoryBlobStore(clock)
         self.results = InMemoryResultStore()
         self.inspector = ScriptedInspector()
         self.trainer = ScriptedTrainer(clock)

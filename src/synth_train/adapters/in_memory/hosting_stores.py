@@ -6,7 +6,7 @@ import hashlib
 import io
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
 from itertools import count, dropwhile, groupby
 from typing import BinaryIO
@@ -25,6 +25,7 @@ from synth_train.domain.model.hosting import (
     Verdict,
 )
 from synth_train.domain.model.jobs import FileId, IdempotencyKey, JobId
+from synth_train.ports.clock import ClockPort
 from synth_train.ports.hosting import BlobStore, Inspector, JobStore, ResultStore, Rows
 
 
@@ -86,6 +87,9 @@ class _InMemoryRows(Rows):
 
     def files(self, owner: Owner) -> list[StoredFile]:
         return [file for file in reversed(self.by_file.values()) if file.owner == owner]
+
+    def blob_ids(self) -> frozenset[str]:
+        return frozenset(file.blob.id for file in self.by_file.values())
 
     def save_job(self, job: Job) -> None:
         self.by_job[job.id] = job
@@ -151,14 +155,17 @@ class _InMemoryRows(Rows):
 class InMemoryBlobStore(BlobStore):
     """BlobStore in a dict. Inspect with `contents`, by the ids of the blobs."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: ClockPort) -> None:
         self.contents: dict[str, bytes] = {}
+        self._clock = clock
+        self._put_at: dict[str, float] = {}
         self._count = count(1)
 
     def put(self, content: Iterable[bytes]) -> Blob:
         whole = b"".join(content)
         blob = Blob(id=f"blob_{next(self._count)}", sha256=hashlib.sha256(whole).hexdigest(), size=len(whole))
         self.contents[blob.id] = whole
+        self._put_at[blob.id] = self._clock.now()
         return blob
 
     def open(self, blob: Blob) -> BinaryIO:
@@ -169,6 +176,12 @@ class InMemoryBlobStore(BlobStore):
 
     def remove(self, blob: Blob) -> None:
         self.contents.pop(blob.id, None)
+
+    def sweep(self, named: Set[str], *, before: float) -> int:
+        unnamed = [one for one in self.contents if one not in named and self._put_at[one] < before]
+        for one in unnamed:
+            del self.contents[one]
+        return len(unnamed)
 
 
 class InMemoryResultStore(ResultStore):

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from pathlib import Path
 from typing import BinaryIO
 
@@ -77,6 +77,21 @@ class DiskBlobStore(BlobStore):
 
     def remove(self, blob: Blob) -> None:
         self.path(blob).unlink(missing_ok=True)
+
+    def sweep(self, named: Set[str], *, before: float) -> int:
+        """Forget what nothing names.
+
+        Raises:
+            Refusal: 500 when the folder cannot be read, or a file in it not be removed.
+        """
+        swept = 0
+        with keeping(self._folder):
+            for path in self._folder.glob("blob_*"):
+                with contextlib.suppress(FileNotFoundError):  # an upload under way has moved it into place
+                    if path.name not in named and path.stat().st_mtime < before:
+                        path.unlink()
+                        swept += 1
+        return swept
 
 
 class FolderResults(ResultStore):

@@ -222,6 +222,9 @@ class _SqliteRows(Rows):
         found = self._run("SELECT row FROM files WHERE owner = ? ORDER BY seq DESC", (owner,))
         return [_FILE.decode(row) for (row,) in found]
 
+    def blob_ids(self) -> frozenset[str]:
+        return frozenset(_FILE.decode(row).blob.id for (row,) in self._run("SELECT row FROM files"))
+
     # Jobs
 
     def save_job(self, job: Job) -> None:

@@ -110,6 +110,7 @@ def _server(
             largest=max_upload or LARGEST_FILE,
             program=PROGRAM or WORKER,
         )
+        hosting.files.sweep()
     except Refusal as no:
         listener.close()
         raise LocalStateError(no.message, hint="SYNTH_AI_HOME chooses another folder.") from no

@@ -26,6 +26,10 @@ LARGEST_FILE = 8 * 1024**3
 """Bytes."""
 
 
+LEFT_ALONE = 3600.0
+"""Seconds for which bytes without a file are left alone: the upload that they come with may be under way."""
+
+
 class Label(Struct, frozen=True, kw_only=True):
     """What a client says about a file it uploads."""
 
@@ -98,6 +102,13 @@ class Files:
             rows.remove_file(owner, file_id)
         self.blobs.remove(file.blob)
         return file
+
+    def sweep(self) -> int:
+        """Forget the bytes of uploads that were killed before their file was known; how many there were."""
+        before = self.clock.now() - LEFT_ALONE
+        with self.store.transaction() as rows:
+            named = rows.blob_ids()
+        return self.blobs.sweep(named, before=before)
 
     def _bounded(self, content: Iterable[bytes]) -> Iterator[bytes]:
         size = 0
