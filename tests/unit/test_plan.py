@@ -264,6 +264,27 @@ def test_without_the_catalogue_any_model_will_do() -> None:
     assert (plan.model, plan.model_is_base) == ("tiny", False)
 
 
+@pytest.mark.parametrize("name", ["./base", "/work/elsewhere/base", "~/base"])
+def test_the_folder_of_a_model_must_be_there_if_it_is_of_this_machine(name: str) -> None:
+    here = {"catalogue": False, "models_here": True}
+    assert "--model: there is no such folder; looked for " in refused(SFT, model=name, **here)
+    assert planned(SFT, model=name, catalogue=False).model.endswith("/base"), "it may be on the machine that serves"
+
+
+def test_the_folder_of_a_model_is_looked_up_beside_the_config_and_then_in_the_working_directory() -> None:
+    text = SFT.replace("Qwen/Qwen3-4B", "./base")
+    files = {"/work/rows.jsonl": b"{}\n", "/work/base/config.json": b"{}"}
+    files["/work/configs/rows.jsonl"] = b"{}\n"
+    here: dict[str, Any] = {"catalogue": False, "models_here": True, "at": "configs/train.toml"}
+
+    assert planned(text, files=files, **here).model == "/work/base"
+    files["/work/configs/base/config.json"] = b"{}"
+    assert planned(text, files=files, **here).model == "/work/configs/base"
+    assert refused(text, files={"/work/rows.jsonl": b"{}\n"}, **here).endswith(
+        "job.model: there is no such folder; looked for /work/configs/base, then for /work/base"
+    )
+
+
 @pytest.mark.parametrize("text", [SFT, RL])
 def test_a_model_that_is_in_no_catalogue_is_refused_with_the_backends_that_would_train_it(text: str) -> None:
     with pytest.raises(InvalidConfig, match="not in the catalogue") as caught:

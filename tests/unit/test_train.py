@@ -282,6 +282,15 @@ def test_the_embedded_backend_takes_no_key_and_any_model(world: World) -> None:
     assert world.backends.connected == [("local", None)]
 
 
+def test_the_embedded_backend_is_not_asked_for_a_folder_that_is_not_there(world: World) -> None:
+    world.configs.files["sft.toml"] = SFT.replace("Qwen/Qwen3-4B", "./no-model")
+    result = world.one("sft.toml", backend="local")
+
+    assert isinstance(result.error, InvalidConfig)
+    assert "there is no such folder" in str(result.error)
+    assert world.backends.connected == []
+
+
 def test_the_value_of_a_key_must_not_stand_in_a_config(world: World) -> None:
     world.configs.files["rl.toml"] = RL + f'[metadata]\nnote = "{API_KEY}"\n'
     result = world.one("rl.toml")
@@ -552,6 +561,8 @@ def test_a_model_folder_for_the_embedded_backend_is_looked_up_like_every_path(
 ) -> None:
     world.datasets.write("cfg/train.jsonl", ROW)
     world.configs.files[config] = (SFT if kind == "sft" else RL).replace("Qwen/Qwen3-4B", written)
+    if sent.startswith("/"):
+        world.datasets.write(f"{sent}/config.json", b"{}")
     payload = world.one(config, dry_run=True, backend="local", model=option).payload
     assert payload is not None
     assert f'"{sent}"'.encode() in payload

@@ -57,6 +57,8 @@ class Choices(Struct, frozen=True, kw_only=True):
     catalogue: bool = True
     """Whether the model must be of the catalogue. The embedded backend trains others too, and so does one that serves
     another machine's (design §5)."""
+    models_here: bool = False
+    """Whether the folder of a model must be on this machine, as the embedded backend needs it."""
 
 
 class PlanConfig(Struct, frozen=True, kw_only=True):
@@ -250,10 +252,13 @@ class _Draft:
         A path is told from an `org/name` by how it begins, and looked up like every path: from the TOML's directory,
         or from the working directory if it was typed.
         """
-        if not name.startswith(("./", "../", "~")):
+        if not name.startswith(("./", "../", "~", "/")):
             return name
         typed = isinstance(at, Place) or self._override_of(at) is not None
-        return str(self._datasets.locate(name, beside=None if typed else self._document.path.parent).tried[0])
+        located = self._datasets.locate(name, beside=None if typed else self._document.path.parent)
+        if located.path is None and self._choices.models_here:
+            self._say(at, f"there is no such folder; looked for {', then for '.join(map(str, located.tried))}")
+        return str(located.path or located.tried[0])
 
     def _not_in_catalogue(self, name: str, at: KeyPath | Place) -> None:
         self._foreign = True

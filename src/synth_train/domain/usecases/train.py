@@ -181,6 +181,7 @@ class _Run:
             unknown_keys=self._request.unknown_keys,
             gate=Gate.of(self._request.allow_experimental, named),
             catalogue=not (self._request.embedded or self._request.any_model),
+            models_here=self._request.embedded,
         )
 
     def _chosen(self) -> str:
