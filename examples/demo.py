@@ -200,7 +200,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _what_is_missing(missing: Sequence[str]) -> str:
-    what = f"This demo trains with the extra [local], of which {', '.join(missing)} is not installed here."
+    what = f"This demo trains with the extra [local], of which is not installed here: {', '.join(missing)}."
     if sys.version_info >= (3, 11):
         return f"{what}\nInstall it: make setup (without LOCAL=no), then run this again."
     version = ".".join(map(str, sys.version_info[:3]))

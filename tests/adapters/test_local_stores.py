@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from io import FileIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -328,6 +330,16 @@ def test_a_job_request_that_does_not_fit_is_refused_and_its_key_stays_free(local
     with pytest.raises(BackendRefused, match="no space left"):
         local.backend.create(Kind.RL, rl_request(config={"x": "x" * 1_000_000}), IdempotencyKey("K2"))
     local.anew().create(Kind.RL, rl_request(), IdempotencyKey("K2"))
+
+
+def test_a_disk_too_full_for_the_database_to_be_opened_is_called_full(
+    local: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SqliteJobStore(local.home.database)
+    broken = sqlite3.OperationalError("disk I/O error")
+    assert store._refused(broken).message.endswith("cannot be used: disk I/O error")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+    assert store._refused(broken).message.startswith("there is no space left for")
 
 
 # Folders

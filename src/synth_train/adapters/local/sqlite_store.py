@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import shutil
 import sqlite3
 import threading
 import weakref
@@ -146,11 +147,19 @@ class SqliteJobStore(JobStore):
 
     def _refused(self, error: sqlite3.Error) -> Refusal:
         name = getattr(error, "sqlite_errorname", "")  # Python 3.11 and later
-        if name == "SQLITE_FULL" or "disk is full" in str(error):
+        if name == "SQLITE_FULL" or "disk is full" in str(error) or self._no_room:
             return Refusal(
                 507, NO_SPACE, f"there is no space left for {self._path}; nothing was kept of what was asked"
             )
         return Refusal(500, "database", f"the database {self._path} cannot be used: {error}")
+
+    @property
+    def _no_room(self) -> bool:
+        """Whether the disk is full. When not even a file beside the database can be made, SQLite says `disk I/O error`."""
+        try:
+            return shutil.disk_usage(self._path.parent).free == 0
+        except OSError:  # the folder is gone
+            return False
 
 
 _STORES: weakref.WeakSet[SqliteJobStore] = weakref.WeakSet()
