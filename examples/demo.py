@@ -28,6 +28,8 @@ from synth_train.adapters.local.backend import NEEDED
 EXAMPLES = Path(__file__).parent
 HOME = EXAMPLES.parent / ".demo"
 STEP = re.compile(r"job: (?:Step|Iteration) (\d+) of (\d+): (?:loss|mean reward) (-?[\d.]*\d)")
+HIDDEN = re.compile(r"job: (?:Rewards of iteration |Step \d+ of \d+\. )")
+"""What only repeats, or adds numbers to, a line that was there."""
 SAMPLE = re.compile(r"job: (Before|After): (.*) → (.*)")
 SHOWN = 20
 """Lines for the steps of a run."""
@@ -49,7 +51,7 @@ class Run:
             self.samples.setdefault(asked, {})[when] = said
         step = STEP.match(line)
         if step is None:
-            return "" if line.startswith("job: Rewards of iteration") else line
+            return "" if HIDDEN.match(line) else line
         number, total, value = int(step[1]), int(step[2]), float(step[3])
         self.values.append(value)
         every = max(1, total // SHOWN)

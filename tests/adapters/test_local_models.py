@@ -255,6 +255,8 @@ def test_qlora_is_refused_where_it_cannot_be_had() -> None:
 def test_an_adapter_is_as_its_table_says() -> None:
     usual: Any = lora_config(Lora())
     assert (usual.r, usual.lora_alpha, usual.lora_dropout, usual.target_modules) == (16, 32.0, 0.0, "all-linear")
+    listed: Any = lora_config(Lora(target_modules=["all-linear"]))
+    assert listed.target_modules == "all-linear"
     own: Any = lora_config(Lora(r=4, alpha=6.0, dropout=0.1, target_modules=["q_proj"]))
     assert (own.r, own.lora_alpha, own.lora_dropout, own.target_modules) == (4, 6.0, 0.1, {"q_proj"})
 

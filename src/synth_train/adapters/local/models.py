@@ -35,7 +35,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from synth_train.adapters.local.home import MODELS, LocalHome, whole
+from synth_train.adapters.local.home import MODELS, LocalHome, expanded, whole
 from synth_train.domain.model.config.tables import Lora
 from synth_train.domain.model.hosting import TrainingFailed
 from synth_train.version import installed_version
@@ -190,8 +190,8 @@ class Shelf:
         if name == TINY:
             return Source(name=name, folder=None)
         made = self.fine_tuned(name)
-        shelved = self.folder.expanduser() / name if self.folder else None
-        for place in (made, shelved, Path(name).expanduser()):
+        shelved = expanded(self.folder) / name if self.folder else None
+        for place in (made, shelved, expanded(name)):
             if place is not None and place.is_dir():
                 return Source(name=name, folder=place, gguf=_gguf_in(place))
         if ":" in name:
@@ -345,16 +345,22 @@ def _worded(source: Source) -> Iterator[None]:
 # Adapters
 
 
+ALL_LAYERS = "all-linear"
+"""Stands in `lora.target_modules` for every linear layer but the last."""
+
+
 def lora_config(lora: Lora | UnsetType) -> LoraConfig:
     """`[lora]` as peft wants it: rank 16, scale twice the rank, no dropout, every linear layer, unless it says else."""
     given = lora if isinstance(lora, Lora) else Lora()
     rank = _or(given.r, 16)
+    layers = _or(given.target_modules, ALL_LAYERS)
     return LoraConfig(
         task_type="CAUSAL_LM",
         r=rank,
         lora_alpha=cast(int, _or(given.alpha, 2.0 * rank)),  # peft takes any number
         lora_dropout=_or(given.dropout, 0.0),
-        target_modules=_or(given.target_modules, "all-linear"),
+        # peft knows the word only when it stands alone; the configs of the public library have it in a list.
+        target_modules=ALL_LAYERS if ALL_LAYERS in layers else layers,
     )
 
 
@@ -369,7 +375,8 @@ def adapt(loaded: Loaded, lora: LoraConfig, *, seed: int) -> PeftModel:
         try:
             adapted = get_peft_model(loaded.model, lora)
         except ValueError as error:
-            raise TrainingFailed(f"no adapter fits {loaded.source.name}: {error}; see lora.target_modules") from None
+            what = str(error).rstrip(".")
+            raise TrainingFailed(f"no adapter fits {loaded.source.name}: {what}; see lora.target_modules") from None
     return cast(PeftModel, adapted)
 
 

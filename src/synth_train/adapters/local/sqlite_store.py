@@ -155,7 +155,7 @@ class SqliteJobStore(JobStore):
 
     @property
     def _no_room(self) -> bool:
-        """Whether the disk is full. When not even a file beside the database can be made, SQLite says `disk I/O error`."""
+        """Whether the disk is full. SQLite says `disk I/O error` when it cannot make a file beside the database."""
         try:
             return shutil.disk_usage(self._path.parent).free == 0
         except OSError:  # the folder is gone
