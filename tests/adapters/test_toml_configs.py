@@ -170,3 +170,11 @@ def test_a_home_that_cannot_be_written_is_no_error(configs: TomlConfigs, here: P
     write(tmp_path / "home", "a file in its place")
     configs.remember(here / "a.toml")
     assert configs.last_chosen() is None
+
+
+def test_without_a_home_no_choice_is_remembered(tmp_path: Path) -> None:
+    configs = TomlConfigs(tmp_path, home=None)
+    configs.remember(Path("sft.toml"))
+
+    assert configs.last_chosen() is None
+    assert list(tmp_path.iterdir()) == []

@@ -30,12 +30,13 @@ class TomlConfigs(ConfigSourcePort):
 
     Args:
         working_directory: where relative paths begin, and what is searched.
-        home: our own directory, `~/.synth-ai` unless `SYNTH_AI_HOME` moves it; remembers the last choice.
+        home: our own directory, `~/.synth-ai` unless `SYNTH_AI_HOME` moves it; remembers the last choice, which is
+            forgotten where there is none.
     """
 
-    def __init__(self, working_directory: Path, *, home: Path) -> None:
+    def __init__(self, working_directory: Path, *, home: Path | None) -> None:
         self._cwd = working_directory.absolute()
-        self._memory = home / _MEMORY
+        self._memory = home / _MEMORY if home else None
 
     def discover(self) -> tuple[ConfigDocument, ...]:
         found = sorted(set(self._tomls()), key=lambda shown: (shown.count(os.sep), shown))
@@ -81,6 +82,8 @@ class TomlConfigs(ConfigSourcePort):
         return Path(last) if isinstance(last, str) and last else None
 
     def remember(self, path: Path) -> None:
+        if self._memory is None:
+            return
         aside = self._memory.with_name(f".{_MEMORY}.{os.getpid()}")
         # A choice that cannot be remembered is made again next time; nothing is lost.
         with suppress(OSError, ValueError):
@@ -91,6 +94,8 @@ class TomlConfigs(ConfigSourcePort):
             aside.unlink(missing_ok=True)
 
     def _remembered(self) -> dict[str, object]:
+        if self._memory is None:
+            return {}
         try:
             return msgspec.json.decode(self._memory.read_bytes(), type=dict[str, object])
         except (OSError, ValueError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -20,7 +21,7 @@ from synth_train.adapters.system_entropy import SystemEntropy
 from synth_train.adapters.toml_configs import TomlConfigs
 from synth_train.domain.model.catalog import Gate
 from synth_train.domain.model.config.findings import UnknownKeys
-from synth_train.domain.model.errors import InvalidDataset, TrainingError
+from synth_train.domain.model.errors import InvalidDataset, LocalStateError, TrainingError
 from synth_train.domain.model.jobs import Kind
 from synth_train.domain.model.plan import Plan
 from synth_train.domain.model.secret import Secret
@@ -193,7 +194,7 @@ class App(Struct, frozen=True):
             prompt=self.train.prompt,
             backends=self.train.backends,
             task_app=self.train.task_app,
-            machine=ThisMachine(_home(), os.environ),
+            machine=ThisMachine(state_home(), os.environ),
         )
 
     def inspect_task_app(
@@ -273,19 +274,22 @@ class App(Struct, frozen=True):
 
 
 def build_app(progress: ProgressPort) -> App:
-    """The app that `synth-ai` runs, told of progress through `progress`. Nothing is opened or connected yet."""
-    home = _home()
+    """The app that `synth-ai` runs, told of progress through `progress`. Nothing is opened or connected yet.
+
+    Raises:
+        LocalStateError: the process stands nowhere.
+    """
     clock = SystemClock()
     return App(
         Train(
-            configs=TomlConfigs(Path.cwd(), home=home),
+            configs=TomlConfigs(_here(), home=_known_home()),
             datasets=JsonlDatasets(),
             env=DotenvEnv(),
             prompt=prompt_for(sys.stdin, sys.stdout, sys.stderr, os.environ),
-            backends=_late(lambda: _backends(home)),
+            backends=_late(_backends),
             task_app=_late(_http_task_app),
             sealer=_late(_sealer),
-            journal=_late(lambda: _journal(home / "submissions")),
+            journal=_late(lambda: _journal(state_home() / "submissions")),
             patience=_late(lambda: _patience(clock)),
             clock=clock,
             entropy=SystemEntropy(),
@@ -294,9 +298,36 @@ def build_app(progress: ProgressPort) -> App:
     )
 
 
-def _home() -> Path:
-    """Our folder for state."""
-    return Path(os.environ.get("SYNTH_AI_HOME") or "~/.synth-ai").expanduser()
+def state_home() -> Path:
+    """Our folder for state.
+
+    Raises:
+        LocalStateError: no home directory is known, as for a bare user number in a container.
+    """
+    home = os.path.expanduser(os.environ.get("SYNTH_AI_HOME") or "~/.synth-ai")  # noqa: PTH111 - Path's raises
+    if home.startswith("~"):
+        raise LocalStateError(
+            f"there is no place for our own files: no home directory is known for {Path(home).parts[0]}",
+            hint="Set SYNTH_AI_HOME, or HOME, to a directory that can be written to.",
+        )
+    return Path(home)
+
+
+def _known_home() -> Path | None:
+    """`state_home`, or None: many a command needs none."""
+    with suppress(LocalStateError):
+        return state_home()
+    return None
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise LocalStateError(
+            f"the working directory is gone, or closed to us: {error.strerror}",
+            hint="Change to a directory that is there.",
+        ) from error
 
 
 def on_clock(train: Train, clock: ClockPort) -> Train:
@@ -320,10 +351,10 @@ def rehearsed(train: Train, rehearsal: Rehearsal) -> Train:
 # What follows is loaded when it is first used: it would take longer to load than a dry run takes.
 
 
-def _backends(home: Path) -> BackendsPort:
+def _backends() -> BackendsPort:
     from synth_train.entrypoints.backends import Backends
 
-    return Backends(home)
+    return Backends(state_home)
 
 
 def _http_task_app() -> TaskAppPort:

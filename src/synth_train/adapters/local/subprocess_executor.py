@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from synth_train.adapters.file_lock import try_lock
-from synth_train.adapters.local.home import MODELS, LocalHome, keeping
+from synth_train.adapters.local.home import MODELS, LocalHome, expanded, keeping
 from synth_train.adapters.local.key_ring import KeyRing
 from synth_train.domain.model.hosting import Refusal, WorkerId
 from synth_train.domain.usecases.hosting.work import Queue
@@ -140,5 +140,5 @@ def inherited(environ: dict[str, str]) -> dict[str, str]:
         environ = environ | {"PYTHONPATH": os.pathsep.join(paths)}
     models = environ.get(MODELS)
     if models:
-        environ = environ | {MODELS: str(Path(models).expanduser().absolute())}
+        environ = environ | {MODELS: str(expanded(models).absolute())}
     return environ | {"PYTHONUNBUFFERED": "1"}

@@ -16,6 +16,7 @@ from synth_train.domain.model.hosting import Owner, Refusal, owner_of
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.settings import API_KEY
 from synth_train.entrypoints.exit_codes import ExitCode
+from synth_train.entrypoints.wiring import state_home
 from synth_train.version import install_command
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _given(file: str | None, environ: Mapping[str, str]) -> tuple[Secret, ...]:
         lines, where = [environ.get(TOKEN, "")], TOKEN
     else:
         try:
-            lines, where = Path(file).expanduser().read_text(encoding="utf-8").splitlines(), file
+            lines, where = Path(os.path.expanduser(file)).read_text(encoding="utf-8").splitlines(), file  # noqa: PTH111
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
             raise UsageError(f"--token-file {file}: {why}") from error
@@ -155,7 +156,7 @@ def _is_this_machine(host: str) -> bool:
 
 
 def _folder() -> Path:
-    return Path(os.environ.get("SYNTH_AI_HOME") or "~/.synth-ai").expanduser().absolute() / EMBEDDED
+    return state_home().absolute() / EMBEDDED
 
 
 def _refuse_without(packages: Sequence[str], extra: str) -> None:
