@@ -137,7 +137,10 @@ def test_a_file_id_is_found_under_both_its_names() -> None:
     assert file_id_in({"file_id": "b"}) == "b"
 
 
-@pytest.mark.parametrize("body", [{"job_id": ""}, {"job_id": "  "}, {"job_id": 7}, {"job_id": None, "ok": True}])
+@pytest.mark.parametrize(
+    "body",
+    [{"job_id": ""}, {"job_id": "  "}, {"job_id": ".."}, {"id": "."}, {"job_id": 7}, {"job_id": None, "ok": True}],
+)
 def test_without_an_id_the_keys_that_were_there_are_named(body: dict[str, object]) -> None:
     with pytest.raises(UnexpectedReply, match="no job id") as caught:
         job_id_in(body)

@@ -394,7 +394,8 @@ def _id_in(body: object, what: str, names: tuple[str, ...]) -> str:
     reply: Mapping[object, object] = body if isinstance(body, dict) else {}
     for name in names:
         found = reply.get(name)
-        if isinstance(found, str) and found.strip():
+        # No URL can have the other two for a segment, so that nothing could ever be asked of what has them for an id.
+        if isinstance(found, str) and found.strip() not in ("", ".", ".."):
             return found
     there = f"only: {', '.join(map(str, reply))}" if reply else "no keys at all"
     raise UnexpectedReply(f"the reply has no {what} id ({there})")
