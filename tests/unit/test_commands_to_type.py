@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from synth_train.domain.model.commands import watching
+from synth_train.domain.model.commands import on_jobs, watching
 from synth_train.domain.model.jobs import JobId, Kind
 
 JOB = JobId("job_1")
@@ -24,6 +24,12 @@ def test_a_watch_has_all_that_it_needs_to_reach_the_job_from_any_folder() -> Non
 
 def test_jobs_of_several_kinds_are_watched_without_one() -> None:
     assert watching(JOB, JobId("job_2"), base="local") == "synth-ai jobs watch job_1 job_2 --backend local"
+
+
+def test_options_of_an_action_come_behind_the_job_and_odd_ids_are_quoted() -> None:
+    shown = on_jobs("logs", JobId("a b"), base="local", options=("--follow",))
+
+    assert shown == "synth-ai jobs logs 'a b' --follow --backend local"
 
 
 @pytest.mark.parametrize(

@@ -291,7 +291,8 @@ def test_a_job_that_takes_longer_than_one_waits_goes_on(desk: Desk) -> None:
     job_id = desk.job()
     with pytest.raises(GaveUpWaiting, match="after 12 s") as gave_up:
         desk.waiting(FollowJob)(desk.find(job_id), interval=5.0, timeout=12.0, tell=lambda _: None)
-    assert gave_up.value.hint == f"The job goes on. Follow it again with: synth-ai jobs logs {job_id} --follow"
+    again = f"synth-ai jobs logs {job_id} --follow --type rl --backend {BASE}"
+    assert gave_up.value.hint == f"The job goes on. Follow it again with: {again}"
     assert desk.clock.monotonic() == 12.0
 
 
@@ -700,4 +701,5 @@ def test_a_job_that_has_not_ended_is_not_run_again(desk: Desk) -> None:
     job_id = desk.job()
     with pytest.raises(UsageError, match="is queued, so there is nothing to retry") as refused:
         retry(desk, job_id)
-    assert refused.value.hint == f"End it first with: synth-ai jobs cancel {job_id}"
+    cancel = f"synth-ai jobs cancel {job_id} --type rl --backend {BASE}"
+    assert refused.value.hint == f"End it first with: {cancel}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from synth_train.domain.model.commands import on_jobs
 from synth_train.domain.model.errors import GaveUpWaiting
 from synth_train.domain.model.events import Event
 from synth_train.domain.model.jobs import JobState
@@ -65,9 +66,10 @@ class FollowJob(Patient, frozen=True, kw_only=True):
         )
         if state is None:
             job_id = found.state.job_id
+            again = on_jobs("logs", job_id, base=found.backend.base, kind=found.kind, options=("--follow",))
             raise GaveUpWaiting(
                 f"stopped following job {job_id} after {timeout:g} s",
-                hint=f"The job goes on. Follow it again with: synth-ai jobs logs {job_id} --follow",
+                hint=f"The job goes on. Follow it again with: {again}",
             )
         return state
 

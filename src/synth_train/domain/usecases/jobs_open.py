@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from synth_train.domain.model.backend_base import is_embedded
+from synth_train.domain.model.commands import on_jobs, watching
 from synth_train.domain.model.errors import NotOffered
 from synth_train.domain.usecases.find_job import FoundJob
 from synth_train.domain.usecases.patient import Patient
@@ -25,9 +26,9 @@ class FindPage(Patient, frozen=True, kw_only=True):
         if is_embedded(backend.base):
             raise NotOffered(
                 "the jobs of this machine have a page only while they are served",
-                hint=f"Start `synth-ai serve`, then run: synth-ai jobs open {job_id} --backend http://127.0.0.1:8000",
+                hint=f"Start `synth-ai serve`, then run: {on_jobs('open', job_id, base='http://127.0.0.1:8000')}",
             )
         raise NotOffered(
             f"the backend {backend.base} has no page for its jobs",
-            hint=f"Look at the job here with: synth-ai jobs watch {job_id}",
+            hint=f"Look at the job here with: {watching(job_id, base=backend.base, kind=found.kind)}",
         )

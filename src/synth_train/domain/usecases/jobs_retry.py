@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+from synth_train.domain.model.commands import on_jobs
 from synth_train.domain.model.errors import LocalStateError, UsageError
 from synth_train.domain.model.fingerprints import fingerprint_of
 from synth_train.domain.model.jobs import Accepted, IdempotencyKey, JobId, Kind
@@ -39,7 +40,7 @@ class RetryJob(Patient, frozen=True, kw_only=True):
         if not state.phase.over:
             raise UsageError(
                 f"job {state.job_id} is {state.word}, so there is nothing to retry",
-                hint=f"End it first with: synth-ai jobs cancel {state.job_id}",
+                hint=f"End it first with: {on_jobs('cancel', state.job_id, base=backend.base, kind=kind)}",
             )
         request = self.retrying(lambda: backend.request_of(kind, state.job_id), what="read what the job was asked with")
         key = retry_key(state.job_id)
