@@ -29,7 +29,7 @@ def speaker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         return
     folder: Path = tmp_path_factory.mktemp("speaker")
     environ = inherited(dict(os.environ) | {"HF_HUB_OFFLINE": "1"})
-    with_a_model = ChildSpeaker(LocalHome(folder), environ)
+    with_a_model = ChildSpeaker(LocalHome(folder), environ, loading=300)
     yield with_a_model
     with_a_model.close()
 
