@@ -29,8 +29,8 @@ IDLE = 300.0
 """Seconds without a request after which the model is let go of."""
 
 LOADING = 25.0
-"""Seconds that a request waits for its model, which goes on being loaded after them. Clients that wait half a minute for
-a reply, as the public one does, hear of it."""
+"""Seconds that a request waits for its model, which goes on being loaded after them. Clients that wait half a minute
+for a reply, as the public one does, hear of it."""
 
 ANSWERING = 2 * LONGEST_ANSWER + 60.0
 """Seconds after which the process is given up: the batch before, one's own, and the reading of the prompts."""
