@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
+
 import pytest
 
-from cases.harness import DATA, KEYS, Workspace, uploaded
+from cases.harness import DATA, KEYS, SYNTH_KEY, Workspace, uploaded
 from cases.rows import check
 from cases.scripted_server import ScriptedServer, sft
+from support.served import served
 
 LINES = (DATA / "B17/surrogates.jsonl").read_bytes().splitlines(keepends=True)
 
@@ -53,3 +57,19 @@ def test_a_quoted_half_never_ends_in_a_crash(workspace: Workspace, encoding: str
 
     assert ran.code == 3
     assert "role.jsonl:1: messages[0].role" in ran.both
+
+
+@pytest.mark.parametrize("name", ["surrogates.jsonl", "raw_surrogate.jsonl"])
+def test_the_backend_of_this_machine_keeps_such_a_file_as_it_came_and_says_what_is_wrong(
+    tmp_path: Path, name: str
+) -> None:
+    content = (DATA / "B17" / name).read_bytes()
+    form = {"files": {"file": (name, content)}, "data": {"purpose": "fine-tune"}}
+    with served(tmp_path, env={"SYNTH_SERVE_TOKEN": SYNTH_KEY}) as server:
+        reply = server.ask("POST", "/api/files", key=SYNTH_KEY, **form)
+        assert reply.status_code == 201
+        file = server.ask("GET", f"/api/files/{reply.json()['id']}", key=SYNTH_KEY).json()
+
+    assert file["status"] == "rejected"
+    assert file["status_details"].startswith(f"{name}:2: ")
+    assert file["sha256"] == hashlib.sha256(content).hexdigest()

@@ -9,6 +9,7 @@ import pytest
 
 from cases.harness import DATA, SYNTH_KEY, Workspace
 from cases.scripted_server import Script, ScriptedServer, rl, sft
+from support.served import served
 
 DEAD_PROXY = dict.fromkeys(
     ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"), "http://127.0.0.1:1"
@@ -63,7 +64,7 @@ def test_netrc_does_not_reach_the_task_app(workspace: Workspace) -> None:
     assert not [row for row in server.log if (row.header("Authorization") or "").startswith("Basic")]
 
 
-@pytest.mark.parametrize(
+LOOPBACK = pytest.mark.parametrize(
     ("bound", "named"),
     [
         ("127.0.0.1", "127.0.0.1"),
@@ -71,6 +72,9 @@ def test_netrc_does_not_reach_the_task_app(workspace: Workspace) -> None:
         pytest.param("::1", "[::1]", marks=pytest.mark.skipif(not ipv6(), reason="no IPv6 loopback here")),
     ],
 )
+
+
+@LOOPBACK
 def test_loopback_is_reached_directly_whatever_the_proxy(workspace: Workspace, bound: str, named: str) -> None:
     workspace.sft()
     workspace.put("common/rl.toml")
@@ -83,6 +87,23 @@ def test_loopback_is_reached_directly_whatever_the_proxy(workspace: Workspace, b
 
     assert ran.code == 0, ran.err
     assert server.seen("GET /task_info")
+
+
+@LOOPBACK
+def test_the_server_of_this_machine_is_reached_directly_whatever_the_proxy(
+    workspace: Workspace, bound: str, named: str
+) -> None:
+    workspace.sft()
+    folder = workspace.root / "served"
+    folder.mkdir()
+    with served(folder, "--host", bound, env={**DEAD_PROXY, "SYNTH_SERVE_TOKEN": SYNTH_KEY}) as server:
+        port = server.ready().rsplit(":", 1)[1]
+        ran = workspace.run(
+            "train", "--config", "sft.toml", "--backend", f"http://{named}:{port}", "--poll-interval", "0.2",
+            env=DEAD_PROXY,
+        )  # fmt: skip
+
+    assert ran.code == 0, ran.err
 
 
 def through(proxy: str) -> dict[str, str]:
