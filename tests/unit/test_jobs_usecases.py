@@ -341,6 +341,17 @@ def test_a_job_that_has_not_succeeded_has_no_model(desk: Desk) -> None:
         DownloadModel(patience=desk.patience)(desk.find(desk.job()), InMemoryDestination())
 
 
+def test_a_job_without_files_is_refused_before_a_folder_is_opened(desk: Desk) -> None:
+    job_id = desk.job()
+    desk.ended(job_id)
+    desk.backend.world.results.made[job_id] = {}
+    destination = InMemoryDestination()
+    destination.files["notes.txt"] = b"mine"
+    with pytest.raises(BackendRefused, match=f"job {job_id} has no files: the backend lists none"):
+        DownloadModel(patience=desk.patience)(desk.find(job_id), destination)
+    assert destination.files == {"notes.txt": b"mine"}
+
+
 @pytest.mark.parametrize("name", ["../a", "/a", "a//b", "", ".", "a/..", "a\\b", "c:x", "a\nb", "a*"])
 def test_a_name_that_leads_elsewhere_is_refused_and_nothing_fetched(desk: Desk, name: str) -> None:
     job_id = desk.job()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from functools import partial
 
-from synth_train.domain.model.errors import BackendBusy, BackendUnreachable, UnexpectedReply
+from synth_train.domain.model.errors import BackendBusy, BackendRefused, BackendUnreachable, UnexpectedReply
 from synth_train.domain.model.hosting import ResultFile
 from synth_train.domain.model.moments import Noted
 from synth_train.domain.usecases.find_job import FoundJob
@@ -38,10 +38,14 @@ class DownloadModel(Patient, frozen=True, kw_only=True):
         """
         backend, kind, job_id = found.backend, found.kind, found.state.job_id
         files = self.retrying(lambda: backend.results(kind, job_id), what="list the files of the model")
+        if not files:
+            raise BackendRefused(
+                f"job {job_id} has no files: the backend lists none", hint="A job has them once it has succeeded."
+            )
         for file in files:
             if not _stays_inside(file.name):
                 raise UnexpectedReply(f"the backend names a file {file.name!r}, which is no name inside a folder")
-        if files and all(map(destination.has, files)):
+        if all(map(destination.has, files)):
             return tuple(files)
         destination.open_to(replace=replace)
         for file in files:
