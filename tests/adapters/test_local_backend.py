@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
 
 from support.backends import TASK_URL, no_env_file, rl_request
-from support.local import Local, environment
+from support.local import Local, environment, until
 from synth_train.adapters.dotenv_env import DotenvEnv
 from synth_train.adapters.local.backend import US, LocalBackend, LocalBackends, workshop_in
 from synth_train.adapters.local.disk_blobs import DiskBlobStore
@@ -75,6 +77,23 @@ def test_without_what_it_trains_with_it_says_so_and_creates_nothing(
     assert not local.home.path.exists()
     monkeypatch.setattr(sys, "version_info", (3, 10, 14))
     assert backend.features().remedy.endswith(". They need Python 3.11 or newer.")
+
+
+def test_a_job_on_a_full_disk_is_told_of_until_there_is_room_or_it_is_over(
+    local: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = local.backends().connect("local", None)
+    job_id = local.ask(steps=1000, pause=0.1)
+    with monkeypatch.context() as full:
+        full.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=4096))
+        with pytest.raises(BackendRefused, match=rf"^local: job {job_id} \(\w+\) does .* no space left for /") as told:
+            backend.job(Kind.RL, job_id)
+        assert told.value.hint == "Free some space, then run the same command again."
+    assert not backend.job(Kind.RL, job_id).phase.over
+    backend.cancel(Kind.RL, job_id)
+    until(lambda: backend.job(Kind.RL, job_id).phase.over)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=4096))
+    assert backend.job(Kind.RL, job_id).phase is Phase.CANCELLED
 
 
 def test_without_what_it_trains_with_jobs_can_be_looked_at_and_wait(local: Local) -> None:

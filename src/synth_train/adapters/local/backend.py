@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from synth_train.adapters.dotenv_env import DotenvEnv
 from synth_train.adapters.hosted_backend import HostedBackend
 from synth_train.adapters.local.disk_blobs import DiskBlobStore, FolderResults
-from synth_train.adapters.local.home import NO_SPACE, LocalHome
+from synth_train.adapters.local.home import NO_SPACE, LocalHome, is_full
 from synth_train.adapters.local.key_ring import KeyRing
 from synth_train.adapters.local.sqlite_store import SqliteJobStore
 from synth_train.adapters.local.subprocess_executor import WORKER, SubprocessExecutor
@@ -21,7 +21,7 @@ from synth_train.adapters.system_entropy import SystemEntropy
 from synth_train.domain.model.backend_base import EMBEDDED
 from synth_train.domain.model.errors import BackendRefused, NotOffered, TrainingError
 from synth_train.domain.model.hosting import KeyPlace, Owner, Refusal, StoredFile, Verdict
-from synth_train.domain.model.jobs import Accepted, Features, IdempotencyKey, Kind, Verification
+from synth_train.domain.model.jobs import Accepted, Features, IdempotencyKey, JobId, JobState, Kind, Verification
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.task_app import TaskAppKeys
 from synth_train.domain.usecases.hosting.files import Files
@@ -50,14 +50,23 @@ class LocalBackend(HostedBackend):
     What cannot be kept, say on a full disk, is refused at once: here nobody would free any space meanwhile.
 
     Args:
+        folder: where its state is. A job that cannot go on because that disk is full is told of; without a folder
+            nobody looks.
         missing: packages that training takes and that are not installed. Jobs can be looked at, cancelled and
             downloaded without them, and none can be created.
     """
 
     def __init__(
-        self, workshop: Workshop, key_ring: KeyRing, *, owner: Owner = US, missing: Sequence[str] = ()
+        self,
+        workshop: Workshop,
+        key_ring: KeyRing,
+        *,
+        owner: Owner = US,
+        folder: Path | None = None,
+        missing: Sequence[str] = (),
     ) -> None:
         super().__init__(workshop, EMBEDDED)
+        self._folder = folder
         self._missing = missing
         self._key_ring = key_ring
         self._place: KeyPlace | None = None
@@ -75,6 +84,14 @@ class LocalBackend(HostedBackend):
         if self._missing:
             raise BackendRefused(_obstacle(self._missing), hint=_remedy())
         return super().create(kind, request, key)
+
+    def job(self, kind: Kind, job_id: JobId) -> JobState:
+        """See `BackendPort.job`. The worker of a job cannot say that the disk is full: that would have to be kept."""
+        state = super().job(kind, job_id)
+        if not state.phase.over and self._folder is not None and is_full(self._folder):
+            what = f"job {job_id} ({state.word}) does what cannot be kept: there is no space left for {self._folder}"
+            raise self._refused(Refusal(507, NO_SPACE, what))
+        return state
 
     def lend_environment_key(self, keys: TaskAppKeys, *, name: str, file: Path | None) -> None:
         """Hand the keys down to workers, and note where they were found."""
@@ -137,7 +154,7 @@ class LocalBackends(BackendsPort):
         home = LocalHome(self._folder.absolute())
         key_ring = KeyRing(self._environ, DotenvEnv(self._environ).read)
         workshop = workshop_in(home, key_ring, program=self._program, missing=missing)
-        return LocalBackend(workshop, key_ring, missing=missing)
+        return LocalBackend(workshop, key_ring, folder=home.path, missing=missing)
 
 
 def workshop_in(

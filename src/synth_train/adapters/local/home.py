@@ -18,6 +18,9 @@ MODELS = "SYNTH_LOCAL_MODELS"
 NO_SPACE = "no_space"
 """`Refusal.code` of what did not fit on the disk."""
 
+LEAST_SPACE = 1 << 14
+"""Bytes of free disk with fewer than which the database keeps nothing more."""
+
 
 class JobFolder:
     """The folder of one job. Nothing in it exists before somebody has made it."""
@@ -184,6 +187,14 @@ def refused(error: OSError, place: Path) -> Refusal:
 def no_space(error: OSError) -> bool:
     """Whether the disk is full, or all that its owner may use of it."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def is_full(folder: Path) -> bool:
+    """Whether the disk of a folder is full. False where that is not to be had, as of a folder that is gone."""
+    try:
+        return shutil.disk_usage(folder).free < LEAST_SPACE
+    except OSError:
+        return False
 
 
 def sync_folder(path: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import shutil
 import sqlite3
 import threading
 import weakref
@@ -21,7 +20,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from synth_train.adapters.local.home import NO_SPACE, keeping, private_folder
+from synth_train.adapters.local.home import NO_SPACE, is_full, keeping, private_folder
 from synth_train.domain.model.events import Event, Point
 from synth_train.domain.model.hosting import (
     Job,
@@ -147,19 +146,12 @@ class SqliteJobStore(JobStore):
 
     def _refused(self, error: sqlite3.Error) -> Refusal:
         name = getattr(error, "sqlite_errorname", "")  # Python 3.11 and later
-        if name == "SQLITE_FULL" or "disk is full" in str(error) or self._no_room:
+        # When not even a file beside the database can be made, SQLite says `disk I/O error`.
+        if name == "SQLITE_FULL" or "disk is full" in str(error) or is_full(self._path.parent):
             return Refusal(
                 507, NO_SPACE, f"there is no space left for {self._path}; nothing was kept of what was asked"
             )
         return Refusal(500, "database", f"the database {self._path} cannot be used: {error}")
-
-    @property
-    def _no_room(self) -> bool:
-        """Whether the disk is full. SQLite says `disk I/O error` when it cannot make a file beside the database."""
-        try:
-            return shutil.disk_usage(self._path.parent).free == 0
-        except OSError:  # the folder is gone
-            return False
 
 
 _STORES: weakref.WeakSet[SqliteJobStore] = weakref.WeakSet()
