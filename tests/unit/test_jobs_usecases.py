@@ -341,17 +341,6 @@ def test_a_job_that_has_not_succeeded_has_no_model(desk: Desk) -> None:
         DownloadModel(patience=desk.patience)(desk.find(desk.job()), InMemoryDestination())
 
 
-def test_a_job_without_files_is_refused_before_a_folder_is_opened(desk: Desk) -> None:
-    job_id = desk.job()
-    desk.ended(job_id)
-    desk.backend.world.results.made[job_id] = {}
-    destination = InMemoryDestination()
-    destination.files["notes.txt"] = b"mine"
-    with pytest.raises(BackendRefused, match=f"job {job_id} has no files: the backend lists none"):
-        DownloadModel(patience=desk.patience)(desk.find(job_id), destination)
-    assert destination.files == {"notes.txt": b"mine"}
-
-
 @pytest.mark.parametrize("name", ["../a", "/a", "a//b", "", ".", "a/..", "a\\b", "c:x", "a\nb", "a*"])
 def test_a_name_that_leads_elsewhere_is_refused_and_nothing_fetched(desk: Desk, name: str) -> None:
     job_id = desk.job()
@@ -429,6 +418,16 @@ def test_a_model_is_fetched_whole(desk: Desk) -> None:
     assert [file.name for file in files] == sorted(CONTENTS)
     assert destination.files == CONTENTS
     assert destination.parts == {}
+
+
+def test_a_job_without_files_is_refused_before_a_folder_is_opened(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, shaky = shaken(made(desk), most=1)
+    monkeypatch.setattr(shaky, "results", lambda *_: [])
+    destination = InMemoryDestination()
+    destination.files["notes.txt"] = b"mine"
+
+    with pytest.raises(BackendRefused, match=f"job {found.state.job_id} has no files: the backend lists none"):
+        download(desk, found, destination)
 
 
 def test_a_file_that_breaks_off_is_gone_on_with_as_long_as_more_of_it_comes(desk: Desk) -> None:
