@@ -214,7 +214,7 @@ def test_training_here_needs_torch_and_devices_are_looked_for_on_request(practic
     practice.machine.facts = replace(facts, training_lacks=("trl", "peft"), training_remedy="pip install it")
     missing = practice.the("local-training")
     assert missing.outcome is Outcome.SKIPPED
-    assert missing.what.startswith("not installed: trl, peft; so --backend local checks and queues")
+    assert missing.what.startswith("not installed: trl, peft; so --backend local takes no jobs;")
     assert missing.remedy == "With Python 3.11 or newer: pip install it"
     practice.machine.facts = replace(facts, training_lacks=(), devices=("cuda:0 (X)", "cpu"))
     assert practice.the("local-training").what == "torch is installed, 8 cores"

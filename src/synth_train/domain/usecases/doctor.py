@@ -222,7 +222,7 @@ def _training(machine: Machine) -> Finding:
     rule = "local-training"
     if machine.training_lacks:
         lacks = ", ".join(machine.training_lacks)
-        what = f"not installed: {lacks}; so --backend local checks and queues, but does not train"
+        what = f"not installed: {lacks}; so --backend local takes no jobs; checks and dry runs work"
         remedy = f"With Python 3.11 or newer: {machine.training_remedy}"
         return Finding(rule=rule, outcome=Outcome.SKIPPED, what=what, remedy=remedy)
     if machine.devices is None:
