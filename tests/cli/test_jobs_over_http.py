@@ -70,6 +70,13 @@ def test_jobs_are_listed(synth_ai: CommandLine) -> None:
     ]
 
 
+def test_an_empty_list_says_whether_it_was_narrowed(synth_ai: CommandLine) -> None:
+    assert synth_ai("jobs", "list").err == "There are no jobs.\n"
+    synth_ai.job()
+    assert synth_ai("jobs", "list", "--status", "failed").err == "There are no such jobs.\n"
+    assert synth_ai("jobs", "list", "--type", "sft").err == "There are no such jobs.\n"
+
+
 def test_the_columns_of_a_list_can_be_chosen(synth_ai: CommandLine) -> None:
     job_id = synth_ai.job()
     ran = synth_ai("jobs", "list", "--columns", "status, id,base_model,fine_tuned_model")

@@ -43,7 +43,8 @@ def run(session: Session) -> int:
         session.document(ExitCode.OK, jobs=[_described(row) for row in rows])
         return ExitCode.OK
     if not rows:
-        session.screen.err("There are no jobs.")
+        narrowed = args.status is not None or kind_of(args) is not None
+        session.screen.err("There are no such jobs." if narrowed else "There are no jobs.")
         return ExitCode.OK
     columns = [_CELLS[name] for name in args.columns]
     headings = [heading for heading, _ in columns]

@@ -209,10 +209,10 @@ let charts = null;
 let runs = [];
 
 function redraw() {
-  if (!charts || !window.Plotly) return;
+  if (!charts) return;
   const some = runs.some((run) => run.series.size);
   $("no-points").hidden = some;
-  if (some) charts.draw(runs, { smoothing: Number($("smoothing").value), log: $("log").checked });
+  if (some && window.Plotly) charts.draw(runs, { smoothing: Number($("smoothing").value), log: $("log").checked });
 }
 
 function open(ids) {
@@ -365,6 +365,7 @@ $("compare").addEventListener("click", () => {
   location.hash = `job=${[...chosen].map(encodeURIComponent).join(",")}`;
 });
 $("more").addEventListener("click", () => { limit = Math.min(PAGE, limit * 4); list(); });
+$("plotly").addEventListener("load", redraw); // it is large: what needs no chart is shown and asked for meanwhile
 $("smoothing").addEventListener("input", () => { redraw(); readForMeans(); });
 $("log").addEventListener("change", redraw);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
