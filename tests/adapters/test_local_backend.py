@@ -69,6 +69,7 @@ def test_without_what_it_trains_with_it_says_so_and_creates_nothing(
 ) -> None:
     backends = LocalBackends(local.home.path, {}, needed=("json", "no_such_package", "nor_this"))
     backend = backends.connect("local", None)
+    monkeypatch.setattr(sys, "version_info", (3, 11, 0))
     features = backend.features()
     assert features.obstacle == "what the embedded backend trains with is not installed: no_such_package, nor_this"
     assert features.remedy == f"Install them with: {install_command('local')}"

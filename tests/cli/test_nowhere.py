@@ -22,7 +22,7 @@ for name in ("HOME", "SYNTH_AI_HOME"):
 os.environ |= {"SYNTH_API_KEY": "sk-abcdefghijkl", "BACKEND_BASE_URL": "http://127.0.0.1:9"}
 from synth_train.__main__ import main
 sys.stderr = sys.stdout
-print(main(sys.argv[1:]))
+print(int(main(sys.argv[1:])))
 """
 
 IN_A_FOLDER_THAT_IS_GONE = """\
@@ -32,7 +32,7 @@ os.chdir("gone")
 os.rmdir("../gone")
 from synth_train.__main__ import main
 sys.stderr = sys.stdout
-print(main(sys.argv[1:]))
+print(int(main(sys.argv[1:])))
 """
 
 pytest.importorskip("pwd", reason="homes of users are POSIX")
