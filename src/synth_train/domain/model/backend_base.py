@@ -30,7 +30,7 @@ class BackendBase(Struct, frozen=True, kw_only=True):
 
     base: str
     source: str
-    """Who decided: `--backend`, `BACKEND_BASE_URL in /work/.env`, or `default`."""
+    """Who decided: `--backend`, `BACKEND_BASE_URL in /home/me/.env`, or `default`."""
     notes: tuple[str, ...] = ()
     """What the user should be told about it, as warnings."""
     password: Secret | None = None

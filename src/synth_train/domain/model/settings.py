@@ -69,12 +69,12 @@ class Found(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Such as `SYNTH_API_KEY in /work/.env:3`, for messages that ask for a change there."""
+        """Such as `SYNTH_API_KEY in /home/me/.env:3`, for messages that ask for a change there."""
         return self.where if self.line is None else f"{self.where}:{self.line}"
 
     @property
     def where(self) -> str:
-        """Such as `TASK_APP_URL in /work/.env`, for messages."""
+        """Such as `TASK_APP_URL in /home/me/.env`, for messages."""
         return f"{self.name} in {self.source}"
 
     def __repr__(self) -> str:
