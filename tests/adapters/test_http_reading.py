@@ -29,7 +29,7 @@ def test_a_secret_that_json_must_escape_is_masked_too(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"<html>", b'{"a":', b'"\xff"', b"[NaN]", b"[" * 5000 + b"]" * 5000, b'"\\ud800"']
+    "content", [b"", b"<html>", b'{"a":', b'"\xff"', b"[NaN]", b"[" * 100_000 + b"]" * 100_000, b'"\\ud800"']
 )
 def test_what_is_no_json_is_said_to_be_none(content: bytes) -> None:
     with pytest.raises(ValueError, match="no JSON"):
