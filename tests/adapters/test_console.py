@@ -161,7 +161,7 @@ def test_an_rl_session_reads_like_the_doc_page(streams: Streams) -> None:
 
 def test_an_sft_session_names_dataset_upload_file_and_model(streams: Streams) -> None:
     report = DatasetReport(
-        part=Part(Path("/work/train.jsonl"), 0, 1_400_000),
+        part=Part(Path("/repo/train.jsonl"), 0, 1_400_000),
         rows=200,
         turns=600,
         roles={"system": 200, "user": 200, "assistant": 200},
@@ -173,7 +173,7 @@ def test_an_sft_session_names_dataset_upload_file_and_model(streams: Streams) ->
         [
             BackendChosen(base="local", key_mask=None),
             DatasetChecked(report=report),
-            UploadBegun(path=Path("/work/train.jsonl"), purpose="training set", size=1_400_000),
+            UploadBegun(path=Path("/repo/train.jsonl"), purpose="training set", size=1_400_000),
             FileReady(file_id=FileId("file_1"), purpose="training set"),
             JobEnded(job_id=JOB, word="succeeded", phase=Phase.SUCCEEDED, reason="", fine_tuned_model="ft:x:job_1"),
         ],
@@ -184,7 +184,7 @@ def test_an_sft_session_names_dataset_upload_file_and_model(streams: Streams) ->
         "Backend base: local\n"
         "Dataset OK (rows=200, turns=600, system=200, user=200, assistant=200, longest=12.3 kB at line 17, "
         "1 warning)\n"
-        "Uploading /work/train.jsonl (1.4 MB, training set)...\n"
+        "Uploading /repo/train.jsonl (1.4 MB, training set)...\n"
         "File ready (id=file_1)\n"
         "Fine-tuned model: ft:x:job_1\n"
     )
@@ -195,7 +195,7 @@ def test_what_is_no_part_of_the_doc_pages_session_is_said_too(streams: Streams) 
         [
             ApiRootFound(base="https://h/api"),
             ConfigBegun(config="b.toml", ordinal=2, of=3),
-            KeyMinted(mask="abc...xyz", path=Path("/work/.env")),
+            KeyMinted(mask="abc...xyz", path=Path("/repo/.env")),
             Resumed(stage="created", opened_at=1_700_000_000.0, key=IdempotencyKey("k-1"), job_id=JOB),
         ],
         streams,
@@ -204,7 +204,7 @@ def test_what_is_no_part_of_the_doc_pages_session_is_said_too(streams: Streams) 
     assert streams.out == (
         "Backend base: https://h/api (the API answers there)\n"
         "Config 2 of 3: b.toml\n"
-        "Minted ENVIRONMENT_API_KEY abc...xyz: saved to /work/.env, uploaded to the backend\n"
+        "Minted ENVIRONMENT_API_KEY abc...xyz: saved to /repo/.env, uploaded to the backend\n"
         "Job job_abc123 exists already\n"
     )
 

@@ -242,7 +242,7 @@ def test_the_defaults_are_the_process_its_directory_and_its_home(
 
 
 def test_the_home_can_be_moved(tmp_path: Path) -> None:
-    assert DotenvEnv({"SYNTH_AI_HOME": str(tmp_path)}, cwd=Path("/work")).places() == (Path("/work"), tmp_path)
+    assert DotenvEnv({"SYNTH_AI_HOME": str(tmp_path)}, cwd=Path("/repo")).places() == (Path("/repo"), tmp_path)
 
 
 def test_a_path_may_begin_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,11 +21,11 @@ KEY = "fake-synth-key-0001-abcdefgh"
 def test_a_choice_is_numbered_and_shows_its_default() -> None:
     with Typist("2\n") as typist:
         picked = StdinPrompt(typist.stdin, typist.stderr).choose(
-            "Which env file?", ["/work/.env", "/work/app/.env"], remedy=""
+            "Which env file?", ["/repo/.env", "/repo/app/.env"], remedy=""
         )
 
     assert picked == 1
-    assert typist.shown == ("Which env file?\n  1) /work/.env\n  2) /work/app/.env\n  0) abort\nChoice [1]: 2\n")
+    assert typist.shown == ("Which env file?\n  1) /repo/.env\n  2) /repo/app/.env\n  0) abort\nChoice [1]: 2\n")
 
 
 def test_numbers_of_two_digits_stand_in_line() -> None:

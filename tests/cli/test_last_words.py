@@ -92,13 +92,13 @@ def test_an_rl_job_is_started_by_its_creation() -> None:
 
 
 def test_a_watched_job_can_be_watched_again_with_the_same_keys_at_the_same_place() -> None:
-    used = EnvFilesUsed(paths=(Path("/work/my keys.env"),))
+    used = EnvFilesUsed(paths=(Path("/repo/my keys.env"),))
     what, hint = last_words(used, CHOSEN, ApiRootFound(base="https://h/api"), CREATING, SFT_CREATED, POLLING, RUNNING)
 
     assert what == "job job_1 is still running"
     assert hint == (
         "Watch it again with: synth-ai jobs watch job_1 --type sft --backend https://h/api "
-        "--env-file '/work/my keys.env'"
+        "--env-file '/repo/my keys.env'"
     )
 
 

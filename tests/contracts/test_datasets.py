@@ -37,7 +37,7 @@ class Disk:
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
     if request.param == "in-memory":
         in_memory = InMemoryDatasets()
-        return Disk(in_memory, Path("/work"), in_memory.write)
+        return Disk(in_memory, Path("/repo"), in_memory.write)
     ticks = iter(range(1, 100))
 
     def write(path: Path, content: bytes) -> None:
@@ -45,7 +45,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
         path.write_bytes(content)
         os.utime(path, (0, next(ticks)))  # a test writes faster than some clocks tick
 
-    cwd = tmp_path.resolve() / "work"
+    cwd = tmp_path.resolve() / "repo"
     cwd.mkdir()
     return Disk(JsonlDatasets(cwd), cwd, write)
 
@@ -91,7 +91,7 @@ def test_a_copy_in_the_working_directory_shadows_nothing(disk: Disk) -> None:
 def test_one_place_is_tried_once(disk: Disk) -> None:
     here = disk.write("train.jsonl", b"x\n")
 
-    located = disk.datasets.locate("../work/train.jsonl", beside=disk.cwd)
+    located = disk.datasets.locate("../repo/train.jsonl", beside=disk.cwd)
 
     assert (located.path, located.tried) == (here, (here,))
     assert disk.datasets.locate(str(here), beside=disk.cwd / "configs").tried == (here,)

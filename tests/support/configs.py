@@ -38,7 +38,7 @@ n_epochs = 1
 learning_rate = 5e-6
 """
 
-FILES = {"/work/rows.jsonl": b"rows", "/work/held_out.jsonl": b"held out"}
+FILES = {"/repo/rows.jsonl": b"rows", "/repo/held_out.jsonl": b"held out"}
 
 
 def planned(
@@ -50,7 +50,7 @@ def planned(
     locked: tuple[str, ...] = (),
     **choices: Any,
 ) -> Plan:
-    """The plan of a config that stands in `/work`, which is the working directory; `sets` are `--set` options,
+    """The plan of a config that stands in `/repo`, which is the working directory; `sets` are `--set` options,
     `locked` are files that may not be read."""
     configs = InMemoryConfigs({at: text})
     overrides = tuple(configs.override(one) for one in sets)

@@ -72,17 +72,17 @@ def test_another_word_for_the_mode_means_prod_and_is_said() -> None:
 
 
 def test_a_file_that_was_found_by_itself_does_not_decide() -> None:
-    found = EnvFile(path=Path("/work/.env"), values={"BACKEND_BASE_URL": "https://elsewhere.test"})
+    found = EnvFile(path=Path("/repo/.env"), values={"BACKEND_BASE_URL": "https://elsewhere.test"})
 
     passed_over = resolve_base(None, Variables(files=(found,)))
     named = resolve_base(None, Variables(files=(found,), named=True))
 
     assert passed_over.base == "https://api.usesynth.ai"
     assert passed_over.notes == (
-        "BACKEND_BASE_URL in /work/.env is not used: a file that was found by itself does not decide where keys are "
+        "BACKEND_BASE_URL in /repo/.env is not used: a file that was found by itself does not decide where keys are "
         "sent. Name the file with --env-file to use it.",
     )
-    assert named == BackendBase(base="https://elsewhere.test", source="BACKEND_BASE_URL in /work/.env")
+    assert named == BackendBase(base="https://elsewhere.test", source="BACKEND_BASE_URL in /repo/.env")
 
 
 @pytest.mark.parametrize("option", ["local", " Local "])

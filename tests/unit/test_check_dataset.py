@@ -27,7 +27,7 @@ TOOLS = (
     b'"arguments":"{}"}}]},{"role":"tool","tool_call_id":"a","content":"4"},{"role":"assistant","content":"4"}]}\n'
 )
 MARK = b"\xef\xbb\xbf"
-PATH = Path("/work/train.jsonl")
+PATH = Path("/repo/train.jsonl")
 
 
 class Checked:
@@ -226,7 +226,7 @@ def test_a_missing_file_is_refused_with_the_names_that_are_near() -> None:
 
 
 def test_the_path_itself_stands_in_for_what_the_user_wrote() -> None:
-    with pytest.raises(InvalidDataset, match=r"^/work/train\.jsonl: 1 error"):
+    with pytest.raises(InvalidDataset, match=r"^/repo/train\.jsonl: 1 error"):
         CheckDataset(datasets=InMemoryDatasets({str(PATH): BAD}))(PATH)
 
 

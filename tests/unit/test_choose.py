@@ -54,7 +54,7 @@ def test_zero_aborts_and_is_not_remembered() -> None:
 
 @pytest.mark.parametrize(("kind", "what"), [(None, "training configs"), (Kind.RL, "RL configs")])
 def test_nothing_to_choose_from_names_the_directory_and_the_option(kind: Kind | None, what: str) -> None:
-    with pytest.raises(UsageError, match=rf"^there are no {what} in /work$") as caught:
+    with pytest.raises(UsageError, match=rf"^there are no {what} in /repo$") as caught:
         ChooseConfig(configs=InMemoryConfigs({"z.toml": SFT} if kind else {}), prompt=ScriptedPrompt())(kind)
     assert "--config" in caught.value.hint
 

@@ -85,14 +85,14 @@ def test_keys_are_masked_and_their_places_told(practice: Practice) -> None:
     assert practice.the("synth-api-key").what == "sk-...kwy (SYNTH_API_KEY in the process environment)"
     practice.env = InMemoryEnv({})
     file = practice.env.put(".env", {"SYNTH_API_KEY": KEY})
-    assert practice.the("synth-api-key", env_files=(file,)).what == "sk-...kwy (SYNTH_API_KEY in /work/.env)"
-    assert practice.the("env-files", env_files=(file,)).what == "/work/.env"
+    assert practice.the("synth-api-key", env_files=(file,)).what == "sk-...kwy (SYNTH_API_KEY in /repo/.env)"
+    assert practice.the("env-files", env_files=(file,)).what == "/repo/.env"
 
 
 def test_lines_that_cannot_be_read_are_warned_of(practice: Practice) -> None:
     file = practice.env.put(".env", unreadable_lines=(3,))
     _, warning = practice.of("env-files", env_files=(file,))
-    assert (warning.outcome, warning.what) == (Outcome.WARNING, "/work/.env:3 cannot be read and is passed over")
+    assert (warning.outcome, warning.what) == (Outcome.WARNING, "/repo/.env:3 cannot be read and is passed over")
 
 
 def test_missing_keys_are_warnings_with_what_they_are_for(practice: Practice) -> None:

@@ -152,7 +152,7 @@ def test_waiting_jobs_say_once_why_there_is_no_worker_and_begin_when_there_is(wo
 
 # Where a key is kept
 
-PLACE = KeyPlace(mark="00FF", name="ENVIRONMENT_API_KEY", file="/work/.env")
+PLACE = KeyPlace(mark="00FF", name="ENVIRONMENT_API_KEY", file="/repo/.env")
 
 
 @pytest.mark.parametrize(("kind", "kept"), [(Kind.RL, PLACE), (Kind.SFT, None)])

@@ -63,17 +63,17 @@ def test_all_files_that_were_given_are_read_and_the_last_wins() -> None:
     assert desk.keys.api_key(variables) == Secret("b")
     assert variables.lookup("NOTE") is not None
     assert variables.named
-    assert desk.used == [(Path("/work/a.env"), Path("/work/b.env"))]
+    assert desk.used == [(Path("/repo/a.env"), Path("/repo/b.env"))]
 
 
 def test_a_file_that_was_given_must_exist() -> None:
-    with pytest.raises(UsageError, match=r"/work/missing\.env"):
+    with pytest.raises(UsageError, match=r"/repo/missing\.env"):
         Desk().variables("missing.env")
 
 
 def test_a_file_that_cannot_be_read_stops_the_run() -> None:
     desk = Desk()
-    desk.env.trouble[Path("/work/a.env")] = LocalStateError("/work/a.env: is UTF-16 by the look of it, not UTF-8")
+    desk.env.trouble[Path("/repo/a.env")] = LocalStateError("/repo/a.env: is UTF-16 by the look of it, not UTF-8")
 
     with pytest.raises(LocalStateError, match="UTF-16"):
         desk.variables("a.env")
@@ -107,10 +107,10 @@ def test_one_of_several_candidates_is_picked_when_something_is_missing() -> None
 
     variables = desk.variables(beside=(Path("/elsewhere"),))
 
-    assert prompt.asked == ["Which env file? | /work/.env | /work/app/.env | /elsewhere/.env"]
-    assert desk.used == [(Path("/work/app/.env"),)]
+    assert prompt.asked == ["Which env file? | /repo/.env | /repo/app/.env | /elsewhere/.env"]
+    assert desk.used == [(Path("/repo/app/.env"),)]
     assert variables.named
-    assert variables.passed_over == (Path("/work/.env"), Path("/elsewhere/.env"))
+    assert variables.passed_over == (Path("/repo/.env"), Path("/elsewhere/.env"))
 
 
 def test_nothing_is_asked_when_the_process_has_all_that_is_needed() -> None:
@@ -120,7 +120,7 @@ def test_nothing_is_asked_when_the_process_has_all_that_is_needed() -> None:
 
     variables = desk.variables()
 
-    assert desk.used == [(Path("/work/.env"),)]
+    assert desk.used == [(Path("/repo/.env"),)]
     assert not variables.named
 
 
@@ -149,9 +149,9 @@ def test_where_nobody_can_pick_the_file_of_the_working_directory_is_read() -> No
 
     variables = desk.variables()
 
-    assert desk.used == [(Path("/work/.env"),)]
+    assert desk.used == [(Path("/repo/.env"),)]
     assert not variables.named
-    assert variables.passed_over == (Path("/work/app/.env"),)
+    assert variables.passed_over == (Path("/repo/app/.env"),)
 
 
 def test_where_nobody_can_pick_other_files_are_not_read_but_named_in_the_error() -> None:
@@ -163,8 +163,8 @@ def test_where_nobody_can_pick_other_files_are_not_read_but_named_in_the_error()
         desk.keys.api_key(desk.variables())
 
     assert str(caught.value) == (
-        "SYNTH_API_KEY not found: looked in the process environment, and for a .env file in /work and "
-        "/home/me/.synth-ai; not read: /work/one/.env and /work/two/.env"
+        "SYNTH_API_KEY not found: looked in the process environment, and for a .env file in /repo and "
+        "/home/me/.synth-ai; not read: /repo/one/.env and /repo/two/.env"
     )
     assert caught.value.hint == (
         "Set SYNTH_API_KEY in the environment, or name the file that holds it with --env-file FILE."
@@ -179,7 +179,7 @@ def test_a_dry_run_reads_the_file_of_the_working_directory_and_asks_nothing() ->
 
     desk.env.put(".env", {"TASK_APP_URL": "http://one"})
     assert desk.variables(dry_run=True).lookup("TASK_APP_URL") is not None
-    assert desk.used == [(Path("/work/.env"),)]
+    assert desk.used == [(Path("/repo/.env"),)]
 
 
 def test_a_dry_run_reads_the_files_that_were_given() -> None:
@@ -196,7 +196,7 @@ def test_unreadable_lines_are_told_with_file_and_line() -> None:
     desk.variables("keys.env")
 
     assert [str(moment.problem) for moment in desk.progress.of(ProblemFound)] == [
-        f"/work/keys.env:{line}: this line cannot be read and was passed over; a setting is NAME=value, with every "
+        f"/repo/keys.env:{line}: this line cannot be read and was passed over; a setting is NAME=value, with every "
         "quote closed"
         for line in (2, 3)
     ]
@@ -222,11 +222,11 @@ def test_a_missing_key_is_said_beside_the_lines_that_could_not_be_read() -> None
         desk.keys.api_key(desk.variables("keys.env", "more.env", "good.env"))
 
     assert str(caught.value) == (
-        "SYNTH_API_KEY not found: looked in the process environment, /work/keys.env, /work/more.env and "
-        "/work/good.env; lines 2 and 3 of /work/keys.env could not be read; line 1 of /work/more.env could not be read"
+        "SYNTH_API_KEY not found: looked in the process environment, /repo/keys.env, /repo/more.env and "
+        "/repo/good.env; lines 2 and 3 of /repo/keys.env could not be read; line 1 of /repo/more.env could not be read"
     )
     assert caught.value.hint == (
-        "Set SYNTH_API_KEY in the environment, or put the line SYNTH_API_KEY=... into /work/good.env, or into a file "
+        "Set SYNTH_API_KEY in the environment, or put the line SYNTH_API_KEY=... into /repo/good.env, or into a file "
         "that you name with --env-file FILE."
     )
 
@@ -235,10 +235,10 @@ def test_where_no_file_is_the_error_lists_the_directories() -> None:
     desk = Desk()
 
     with pytest.raises(CredentialsError) as caught:
-        desk.keys.api_key(desk.variables(beside=(Path("/work/cfg"), Path("/work"))))
+        desk.keys.api_key(desk.variables(beside=(Path("/repo/cfg"), Path("/repo"))))
 
     assert str(caught.value) == (
-        "SYNTH_API_KEY not found: looked in the process environment, and for a .env file in /work, /work/cfg and "
+        "SYNTH_API_KEY not found: looked in the process environment, and for a .env file in /repo, /repo/cfg and "
         "/home/me/.synth-ai"
     )
 
@@ -251,8 +251,8 @@ def test_names_that_look_like_the_missing_key_are_told_with_their_places() -> No
         desk.keys.api_key(desk.variables())
 
     assert str(caught.value) == (
-        "SYNTH_API_KEY not found: looked in the process environment and /work/.env; SYNTH_APIKEY in the process "
-        "environment looks like it; SYNTH_KEY in /work/.env looks like it"
+        "SYNTH_API_KEY not found: looked in the process environment and /repo/.env; SYNTH_APIKEY in the process "
+        "environment looks like it; SYNTH_KEY in /repo/.env looks like it"
     )
     assert KEY not in str(caught.value) + caught.value.hint
 
@@ -265,10 +265,10 @@ PLACEHOLDERS = (
 
 @pytest.mark.parametrize("text", PLACEHOLDERS)
 def test_what_a_template_holds_in_place_of_a_key_is_refused_with_its_place(text: str) -> None:
-    file = EnvFile(path=Path("/work/.env"), values={"SYNTH_API_KEY": text}, lines={"SYNTH_API_KEY": 3})
+    file = EnvFile(path=Path("/repo/.env"), values={"SYNTH_API_KEY": text}, lines={"SYNTH_API_KEY": 3})
     with pytest.raises(CredentialsError) as caught:
         Desk().keys.api_key(Variables(files=(file,)))
-    assert str(caught.value) == "SYNTH_API_KEY in /work/.env:3 is no key but holds the place of one"
+    assert str(caught.value) == "SYNTH_API_KEY in /repo/.env:3 is no key but holds the place of one"
     assert caught.value.hint == "Write the key itself in its place."
 
 
@@ -280,13 +280,13 @@ def test_what_may_be_a_key_is_taken(text: str) -> None:
 
 
 def test_a_missing_key_is_asked_for_and_saved_to_the_default_file() -> None:
-    prompt = ScriptedPrompt(("SYNTH_API_KEY", KEY), ("Save SYNTH_API_KEY to /work/.env?", ""))
+    prompt = ScriptedPrompt(("SYNTH_API_KEY", KEY), ("Save SYNTH_API_KEY to /repo/.env?", ""))
     desk = Desk(prompt=prompt)
 
     assert desk.keys.api_key(desk.variables()) == Secret(KEY)
-    assert desk.env.saved == [(Path("/work/.env"), "SYNTH_API_KEY")]
+    assert desk.env.saved == [(Path("/repo/.env"), "SYNTH_API_KEY")]
     assert desk.env.read(Path(".env")).values == {"SYNTH_API_KEY": KEY}
-    assert desk.progress.of(Noted) == [Noted(text="SYNTH_API_KEY saved to /work/.env")]
+    assert desk.progress.of(Noted) == [Noted(text="SYNTH_API_KEY saved to /repo/.env")]
     assert prompt.left == []
 
 
@@ -297,7 +297,7 @@ def test_a_typed_key_goes_to_the_file_that_wins() -> None:
 
     desk.keys.api_key(desk.variables("a.env", "b.env"))
 
-    assert desk.env.saved == [(Path("/work/b.env"), "SYNTH_API_KEY")]
+    assert desk.env.saved == [(Path("/repo/b.env"), "SYNTH_API_KEY")]
 
 
 def test_a_typed_key_is_not_saved_unasked() -> None:
@@ -310,10 +310,10 @@ def test_a_typed_key_is_not_saved_unasked() -> None:
 
 def test_a_typed_key_that_cannot_be_saved_is_used_all_the_same() -> None:
     desk = Desk(prompt=ScriptedPrompt(("SYNTH_API_KEY", KEY), ("Save", "y")))
-    desk.env.trouble[Path("/work/.env")] = LocalStateError("/work/.env: read-only")
+    desk.env.trouble[Path("/repo/.env")] = LocalStateError("/repo/.env: read-only")
 
     assert desk.keys.api_key(desk.variables()) == Secret(KEY)
-    assert desk.warnings == ["SYNTH_API_KEY was not saved: /work/.env: read-only"]
+    assert desk.warnings == ["SYNTH_API_KEY was not saved: /repo/.env: read-only"]
 
 
 def test_a_person_who_goes_away_is_told_the_remedy() -> None:
@@ -344,7 +344,7 @@ def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(bad: str, named
     with pytest.raises(CredentialsError) as caught:
         desk.keys.api_key(desk.variables())
 
-    assert str(caught.value) == (f"SYNTH_API_KEY in /work/.env: character 6 ({named}) cannot be sent in an HTTP header")
+    assert str(caught.value) == (f"SYNTH_API_KEY in /repo/.env: character 6 ({named}) cannot be sent in an HTTP header")
     assert "fake" not in str(caught.value) + caught.value.hint
 
 

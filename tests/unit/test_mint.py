@@ -33,7 +33,7 @@ from synth_train.ports.prompt import PromptPort
 
 API_KEY = Secret("fake-synth-key-0001-abcdefgh")
 MINTED = f"{1:064x}"
-DEFAULT = Path("/work/.env")
+DEFAULT = Path("/repo/.env")
 
 
 class Desk:
@@ -69,7 +69,7 @@ def test_a_new_key_is_saved_and_uploaded_and_the_user_is_told_to_restart_the_app
     assert desk.held == [Secret(MINTED)]
     assert desk.progress.moments == [
         KeyMinted(mask="000...001", path=DEFAULT),
-        Noted(text="Start the task app with the new ENVIRONMENT_API_KEY in /work/.env; restart one that runs already."),
+        Noted(text="Start the task app with the new ENVIRONMENT_API_KEY in /repo/.env; restart one that runs already."),
     ]
 
 
@@ -80,7 +80,7 @@ def test_a_new_key_goes_to_the_env_file_that_was_chosen() -> None:
 
     desk("a.env", "b.env")
 
-    assert desk.env.saved == [(Path("/work/b.env"), "ENVIRONMENT_API_KEY")]
+    assert desk.env.saved == [(Path("/repo/b.env"), "ENVIRONMENT_API_KEY")]
 
 
 def test_a_new_key_comes_with_the_aliases_that_are_known() -> None:
@@ -101,7 +101,7 @@ def test_a_key_that_the_backend_holds_is_not_replaced_unasked() -> None:
     )
     assert caught.value.hint == (
         "Take it from the .env of the task app, or from whoever runs that, and put ENVIRONMENT_API_KEY=... into "
-        "/work/.env; or replace it for everybody who uses it with --mint."
+        "/repo/.env; or replace it for everybody who uses it with --mint."
     )
     assert (desk.env.saved, desk.held, desk.progress.moments) == ([], [Secret("the team's")], [])
 
@@ -149,9 +149,9 @@ def test_a_vault_that_cannot_be_asked_changes_nothing(error: TrainingError) -> N
 
 def test_a_key_that_cannot_be_saved_is_not_uploaded() -> None:
     desk = Desk()
-    desk.env.trouble[DEFAULT] = LocalStateError("/work/.env: ENVIRONMENT_API_KEY cannot be saved: Permission denied")
+    desk.env.trouble[DEFAULT] = LocalStateError("/repo/.env: ENVIRONMENT_API_KEY cannot be saved: Permission denied")
 
-    with pytest.raises(LocalStateError, match=r"/work/\.env"):
+    with pytest.raises(LocalStateError, match=r"/repo/\.env"):
         desk()
 
     assert desk.held == []
@@ -175,7 +175,7 @@ def test_a_failed_upload_says_that_the_key_is_saved_and_can_be_uploaded_later(ca
         desk()
 
     assert str(caught.value) == (
-        f"A new ENVIRONMENT_API_KEY is saved in /work/.env, but the backend did not take it: {error}"
+        f"A new ENVIRONMENT_API_KEY is saved in /repo/.env, but the backend did not take it: {error}"
     )
     then = "Run the same command again: it uploads the saved key."
     assert caught.value.hint == (f"{error.hint} {then}" if error.hint else then)

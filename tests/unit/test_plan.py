@@ -41,7 +41,7 @@ def warned(plan: Plan) -> list[str]:
 def test_an_rl_config_becomes_a_plan() -> None:
     plan = planned(RL)
     assert plan.kind is Kind.RL
-    assert (plan.config, plan.path) == ("train.toml", Path("/work/train.toml"))
+    assert (plan.config, plan.path) == ("train.toml", Path("/repo/train.toml"))
     assert (plan.model, plan.model_is_base) == ("Qwen/Qwen3-1.7B", True)
     assert plan.task_url == TaskUrl("https://task.example", "train.toml:7")
     assert isinstance(plan.view, RlConfig)
@@ -53,7 +53,7 @@ def test_an_sft_config_becomes_a_plan() -> None:
     plan = planned(SFT + '[data]\nvalidation_path = "held_out.jsonl"\n', examples=5)
     assert plan.kind is Kind.SFT
     assert plan.model == "Qwen/Qwen3-4B"
-    assert (plan.dataset, plan.validation) == (Path("/work/rows.jsonl"), Path("/work/held_out.jsonl"))
+    assert (plan.dataset, plan.validation) == (Path("/repo/rows.jsonl"), Path("/repo/held_out.jsonl"))
     assert plan.examples == 5
     assert isinstance(plan.view, SftConfig)
     assert plan.view.hyperparameters.learning_rate == 5e-6
@@ -259,12 +259,12 @@ def test_further_models_can_be_made_experimental() -> None:
 
 
 def test_without_the_catalogue_any_model_will_do() -> None:
-    assert planned(SFT, model=" ./my-model ", catalogue=False).model == "/work/my-model"
+    assert planned(SFT, model=" ./my-model ", catalogue=False).model == "/repo/my-model"
     plan = planned(RL, model="tiny", catalogue=False)
     assert (plan.model, plan.model_is_base) == ("tiny", False)
 
 
-@pytest.mark.parametrize("name", ["./base", "/work/elsewhere/base", "~/base"])
+@pytest.mark.parametrize("name", ["./base", "/repo/elsewhere/base", "~/base"])
 def test_the_folder_of_a_model_must_be_there_if_it_is_of_this_machine(name: str) -> None:
     here = {"catalogue": False, "models_here": True}
     assert "--model: there is no such folder; looked for " in refused(SFT, model=name, **here)
@@ -273,15 +273,15 @@ def test_the_folder_of_a_model_must_be_there_if_it_is_of_this_machine(name: str)
 
 def test_the_folder_of_a_model_is_looked_up_beside_the_config_and_then_in_the_working_directory() -> None:
     text = SFT.replace("Qwen/Qwen3-4B", "./base")
-    files = {"/work/rows.jsonl": b"{}\n", "/work/base/config.json": b"{}"}
-    files["/work/configs/rows.jsonl"] = b"{}\n"
+    files = {"/repo/rows.jsonl": b"{}\n", "/repo/base/config.json": b"{}"}
+    files["/repo/configs/rows.jsonl"] = b"{}\n"
     here: dict[str, Any] = {"catalogue": False, "models_here": True, "at": "configs/train.toml"}
 
-    assert planned(text, files=files, **here).model == "/work/base"
-    files["/work/configs/base/config.json"] = b"{}"
-    assert planned(text, files=files, **here).model == "/work/configs/base"
-    assert refused(text, files={"/work/rows.jsonl": b"{}\n"}, **here).endswith(
-        "job.model: there is no such folder; looked for /work/configs/base, then for /work/base"
+    assert planned(text, files=files, **here).model == "/repo/base"
+    files["/repo/configs/base/config.json"] = b"{}"
+    assert planned(text, files=files, **here).model == "/repo/configs/base"
+    assert refused(text, files={"/repo/rows.jsonl": b"{}\n"}, **here).endswith(
+        "job.model: there is no such folder; looked for /repo/configs/base, then for /repo/base"
     )
 
 
@@ -389,63 +389,63 @@ def test_an_sft_plan_needs_no_address() -> None:
 
 # -- datasets
 
-TREE = {"/work/configs/data/a.jsonl": b"beside", "/work/data/a.jsonl": b"decoy", "/work/rows.jsonl": b"rows"}
+TREE = {"/repo/configs/data/a.jsonl": b"beside", "/repo/data/a.jsonl": b"decoy", "/repo/rows.jsonl": b"rows"}
 
 
 def test_a_path_of_the_config_is_looked_up_beside_it_and_a_decoy_is_told() -> None:
     plan = planned(SFT.replace("rows.jsonl", "data/a.jsonl"), at="configs/sft.toml", files=TREE)
-    assert plan.dataset == Path("/work/configs/data/a.jsonl")
+    assert plan.dataset == Path("/repo/configs/data/a.jsonl")
     assert plan.notes == (
-        "job.data: using /work/configs/data/a.jsonl, beside the config, not /work/data/a.jsonl,"
+        "job.data: using /repo/configs/data/a.jsonl, beside the config, not /repo/data/a.jsonl,"
         " which is another file of that name in the working directory",
     )
 
 
 def test_a_path_that_is_only_in_the_working_directory_is_used_and_told() -> None:
     plan = planned(SFT, at="configs/sft.toml", files=TREE)
-    assert plan.dataset == Path("/work/rows.jsonl")
+    assert plan.dataset == Path("/repo/rows.jsonl")
     assert plan.notes == (
-        "job.data: using /work/rows.jsonl, in the working directory;"
-        " beside the config, at /work/configs/rows.jsonl, there is none",
+        "job.data: using /repo/rows.jsonl, in the working directory;"
+        " beside the config, at /repo/configs/rows.jsonl, there is none",
     )
 
 
 @pytest.mark.parametrize("given", [{"dataset": "data/a.jsonl"}, {"sets": ('job.data="data/a.jsonl"',)}])
 def test_a_path_of_the_command_line_is_looked_up_in_the_working_directory(given: dict[str, Any]) -> None:
     plan = planned(SFT, at="configs/sft.toml", files=TREE, **given)
-    assert plan.dataset == Path("/work/data/a.jsonl")
+    assert plan.dataset == Path("/repo/data/a.jsonl")
     assert plan.notes == ()
 
 
 def test_data_path_is_looked_at_when_data_is_absent() -> None:
-    assert planned(SFT.replace("data =", "data_path =")).dataset == Path("/work/rows.jsonl")
+    assert planned(SFT.replace("data =", "data_path =")).dataset == Path("/repo/rows.jsonl")
 
 
 def test_a_missing_file_names_every_place_that_was_looked_at() -> None:
     text = SFT.replace("rows.jsonl", "none.jsonl") + '[data]\nvalidation_path = "gone.jsonl"\n'
     assert refused(text, at="configs/sft.toml", files={}) == (
         "configs/sft.toml:8: job.data: there is no such file;"
-        " looked for /work/configs/none.jsonl, then for /work/none.jsonl\n"
+        " looked for /repo/configs/none.jsonl, then for /repo/none.jsonl\n"
         "configs/sft.toml:14: data.validation_path: there is no such file;"
-        " looked for /work/configs/gone.jsonl, then for /work/gone.jsonl"
+        " looked for /repo/configs/gone.jsonl, then for /repo/gone.jsonl"
     )
-    assert refused(SFT, dataset="x.jsonl", files={}) == "--dataset: there is no such file; looked for /work/x.jsonl"
+    assert refused(SFT, dataset="x.jsonl", files={}) == "--dataset: there is no such file; looked for /repo/x.jsonl"
 
 
 def test_a_misspelt_file_name_is_told_the_near_one() -> None:
-    assert refused(SFT.replace("rows", "rosw")).endswith("; did you mean /work/rows.jsonl?")
+    assert refused(SFT.replace("rows", "rosw")).endswith("; did you mean /repo/rows.jsonl?")
 
 
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        (".", "/work: is a directory, not a file. Name the JSONL file inside."),
-        ("empty.jsonl", "/work/empty.jsonl: no examples: the file is empty"),
-        ("locked.jsonl", "/work/locked.jsonl: cannot be read: Permission denied"),
+        (".", "/repo: is a directory, not a file. Name the JSONL file inside."),
+        ("empty.jsonl", "/repo/empty.jsonl: no examples: the file is empty"),
+        ("locked.jsonl", "/repo/locked.jsonl: cannot be read: Permission denied"),
     ],
 )
 def test_a_dataset_that_cannot_be_one_is_refused_where_it_is_named(name: str, problem: str) -> None:
-    files = {"/work/empty.jsonl": b"", "/work/locked.jsonl": b"rows"}
+    files = {"/repo/empty.jsonl": b"", "/repo/locked.jsonl": b"rows"}
     text = SFT.replace("rows.jsonl", name)
     assert refused(text, files=files, locked=("locked.jsonl",)) == f"train.toml:8: job.data: {problem}"
     assert refused(SFT, files=files, locked=("locked.jsonl",), dataset=name) == f"--dataset: {problem}"

@@ -11,7 +11,7 @@ from synth_train.domain.model.settings import TASK_URL, EnvFile, Found, Variable
 
 
 def file(name: str, **values: str) -> EnvFile:
-    return EnvFile(path=Path("/work") / name, values=values)
+    return EnvFile(path=Path("/repo") / name, values=values)
 
 
 def test_the_process_beats_a_file() -> None:
@@ -23,15 +23,15 @@ def test_the_process_beats_a_file() -> None:
 def test_a_later_file_beats_an_earlier_one() -> None:
     variables = Variables(files=(file("a.env", A="1", B="1"), file("b.env", A="2")))
 
-    assert variables.lookup("A") == Found("2", "A", "/work/b.env")
-    assert variables.lookup("B") == Found("1", "B", "/work/a.env")
+    assert variables.lookup("A") == Found("2", "A", "/repo/b.env")
+    assert variables.lookup("B") == Found("1", "B", "/repo/a.env")
 
 
 @pytest.mark.parametrize("nothing", ["", "  ", "\t\n"])
 def test_an_empty_or_blank_value_counts_as_unset(nothing: str) -> None:
     variables = Variables(process={"A": nothing}, files=(file("a.env", A="1"), file("b.env", A=nothing)))
 
-    assert variables.lookup("A") == Found("1", "A", "/work/a.env")
+    assert variables.lookup("A") == Found("1", "A", "/repo/a.env")
     assert Variables(process={"A": nothing}).lookup("A") is None
 
 
@@ -41,19 +41,19 @@ def test_an_earlier_name_in_a_file_beats_a_later_name_in_the_process() -> None:
     found = variables.lookup(*TASK_URL)
 
     assert found is not None
-    assert (found.value, found.where) == ("http://f", "TASK_APP_URL in /work/.env")
+    assert (found.value, found.where) == ("http://f", "TASK_APP_URL in /repo/.env")
 
 
 @pytest.mark.parametrize("alias", ["dev_environment_api_key", "DEV_ENVIRONMENT_API_KEY"])
 def test_the_environment_key_has_aliases_in_files_only(alias: str) -> None:
     assert Variables(process={alias: "p"}).environment_key() is None
-    assert Variables(files=(file(".env", **{alias: "f"}),)).environment_key() == Found("f", alias, "/work/.env")
+    assert Variables(files=(file(".env", **{alias: "f"}),)).environment_key() == Found("f", alias, "/repo/.env")
 
 
 def test_the_proper_name_of_the_environment_key_beats_its_aliases() -> None:
     variables = Variables(files=(file("a.env", ENVIRONMENT_API_KEY="a"), file("b.env", DEV_ENVIRONMENT_API_KEY="b")))
 
-    assert variables.environment_key() == Found("a", "ENVIRONMENT_API_KEY", "/work/a.env")
+    assert variables.environment_key() == Found("a", "ENVIRONMENT_API_KEY", "/repo/a.env")
 
 
 def test_only_named_files_are_the_users_choice() -> None:
@@ -93,4 +93,4 @@ def test_no_value_is_in_a_repr() -> None:
     shown = repr([env_file, variables, variables.lookup("SYNTH_API_KEY"), variables.environment_key()])
 
     assert "fake-" not in shown
-    assert "SYNTH_API_KEY in /work/.env" in shown
+    assert "SYNTH_API_KEY in /repo/.env" in shown

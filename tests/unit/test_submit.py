@@ -198,10 +198,10 @@ def test_a_second_run_names_the_job_of_the_first_that_nobody_saw_end(world: Worl
 def test_the_job_of_an_earlier_run_is_named_before_another_is_asked_for(world: World) -> None:
     world.submit(sft_job())
     world.progress.moments.clear()
-    world.submit(sft_job(), env_files=(Path("/work/.env"),))
+    world.submit(sft_job(), env_files=(Path("/repo/.env"),))
     told = [type(moment) for moment in world.progress.moments]
     assert told.index(Noted) < told.index(UploadBegun) < told.index(Creating)
-    assert world.progress.of(Noted)[0].text.endswith("--backend https://backend.test --env-file /work/.env")
+    assert world.progress.of(Noted)[0].text.endswith("--backend https://backend.test --env-file /repo/.env")
 
 
 def test_a_job_last_seen_running_is_named_and_one_that_has_ended_is_not(world: World) -> None:

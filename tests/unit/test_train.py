@@ -84,7 +84,7 @@ class World:
     def __init__(self, *, prompt: PromptPort | None = None) -> None:
         self.clock = ManualClock()
         self.configs = InMemoryConfigs({"sft.toml": SFT, "rl.toml": RL})
-        self.datasets = InMemoryDatasets({"/work/train.jsonl": ROW * 3})
+        self.datasets = InMemoryDatasets({"/repo/train.jsonl": ROW * 3})
         self.env = InMemoryEnv({"SYNTH_API_KEY": API_KEY, "ENVIRONMENT_API_KEY": ENVIRONMENT_KEY})
         self.prompt = prompt or NobodyToAsk()
         self.task_app = InMemoryTaskApp()
@@ -534,7 +534,7 @@ def test_a_dry_run_names_what_the_sft_wire_cannot_carry(world: World) -> None:
     [
         ("sft.toml", "train.jsonl", "train.jsonl:1"),
         ("cfg/sft.toml", "train.jsonl", "cfg/train.jsonl:1"),
-        ("cfg/sft.toml", "../train.jsonl", "/work/train.jsonl:1"),
+        ("cfg/sft.toml", "../train.jsonl", "/repo/train.jsonl:1"),
     ],
 )
 def test_a_bad_row_is_named_as_somebody_would_type_it(world: World, config: str, data: str, shown: str) -> None:
@@ -549,9 +549,9 @@ def test_a_bad_row_is_named_as_somebody_would_type_it(world: World, config: str,
     [
         ("tiny", None, "tiny"),
         ("org/name", None, "org/name"),
-        ("./models/mine", None, "/work/cfg/models/mine"),
-        ("../mine", None, "/work/mine"),
-        ("tiny", "./mine", "/work/mine"),
+        ("./models/mine", None, "/repo/cfg/models/mine"),
+        ("../mine", None, "/repo/mine"),
+        ("tiny", "./mine", "/repo/mine"),
         ("/models/mine", None, "/models/mine"),
     ],
 )

@@ -48,7 +48,7 @@ class Watching:
             patience=TenacityPatience(self.clock),
             clock=self.clock,
             progress=self.progress,
-            env_files=(Path("/work/.env"),),
+            env_files=(Path("/repo/.env"),),
         )
         return watch(Kind.RL, job_id or self.job_id, interval=interval, timeout=timeout)
 
@@ -159,7 +159,7 @@ def test_the_watch_gives_up_at_its_time_with_the_word_last_seen_and_a_way_to_wat
         watch(interval=5, timeout=33)
     assert watch.clock.monotonic() == 33.0
     assert (str(watch.job_id) in str(caught.value), caught.value.word) == (True, "running")
-    command = f"synth-ai jobs watch {watch.job_id} --type rl --backend https://backend.test --env-file /work/.env"
+    command = f"synth-ai jobs watch {watch.job_id} --type rl --backend https://backend.test --env-file /repo/.env"
     assert caught.value.hint == f"The job goes on. Watch it again with: {command}"
 
 

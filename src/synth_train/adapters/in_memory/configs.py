@@ -18,7 +18,7 @@ class InMemoryConfigs(ConfigSourcePort):
     remembered. The texts are read as those on a disk are, places included.
     """
 
-    def __init__(self, files: Mapping[str, str | bytes], *, working_directory: Path = Path("/work")) -> None:
+    def __init__(self, files: Mapping[str, str | bytes], *, working_directory: Path = Path("/repo")) -> None:
         self.files = dict(files)
         self.chosen: Path | None = None
         self._cwd = working_directory

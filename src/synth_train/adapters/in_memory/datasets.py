@@ -26,7 +26,7 @@ class InMemoryDatasets(DatasetPort):
         self,
         files: Mapping[str, bytes] | None = None,
         *,
-        cwd: str = "/work",
+        cwd: str = "/repo",
         home: str = "/home/me",
         chunk: int = 1 << 20,
     ) -> None:

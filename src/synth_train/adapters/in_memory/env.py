@@ -11,12 +11,12 @@ from synth_train.domain.model.errors import LocalStateError, UsageError
 from synth_train.domain.model.settings import EnvFile
 from synth_train.ports.env_source import EnvSourcePort
 
-CWD = Path("/work")
+CWD = Path("/repo")
 HOME = Path("/home/me/.synth-ai")
 
 
 class InMemoryEnv(EnvSourcePort):
-    """EnvSourcePort in two dicts, for somebody who works in `/work` and keeps things in `/home/me/.synth-ai`.
+    """EnvSourcePort in two dicts, for somebody who works in `/repo` and keeps things in `/home/me/.synth-ai`.
 
     Arrange with `process` and `put`; set `trouble[path]` for a file that can be neither read nor written. Assert on
     `files`, and on `saved`: each `(path, name)`, in order.
