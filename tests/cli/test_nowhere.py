@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.commands import ROW, SFT, python
-from synth_train.adapters.local.home import expanded
+from synth_train.adapters.user_paths import expanded
 
 WITHOUT_A_HOME = """\
 import os, pwd, sys

@@ -457,7 +457,7 @@ def test_files_that_have_changed_are_hashed_again_and_others_are_not(
         hashed.append(path.name)
         return "f" * 64
 
-    monkeypatch.setattr(disk_blobs, "_sha256", counting)
+    monkeypatch.setattr(disk_blobs, "sha256_of", counting)
     assert FolderResults(home).files(JOB) == [replace(before[1], sha256="f" * 64)]
     assert hashed == ["b"]
     home.job(JOB).digests.write_bytes(b"damaged")

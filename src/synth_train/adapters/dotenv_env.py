@@ -22,6 +22,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from synth_train.adapters.user_paths import expanded
 from synth_train.domain.model.errors import LocalStateError, UsageError
 from synth_train.domain.model.settings import EnvFile
 from synth_train.ports.env_source import EnvSourcePort
@@ -157,8 +158,7 @@ class DotenvEnv(EnvSourcePort):
         return data
 
     def _absolute(self, path: Path) -> Path:
-        # Path.expanduser would raise where no home directory is known.
-        return (self._cwd or Path.cwd()) / os.path.expanduser(path)  # noqa: PTH111
+        return (self._cwd or Path.cwd()) / expanded(path)
 
 
 def _below(top: Path) -> list[Path]:

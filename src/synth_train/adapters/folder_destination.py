@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from synth_train.adapters.file_hash import sha256_of
 from synth_train.adapters.raw_file import append, write_all
 from synth_train.domain.model.errors import LocalStateError
 from synth_train.domain.model.hosting import ResultFile
@@ -29,11 +30,7 @@ class FolderDestination(DestinationPort):
         with self._saying_what_failed():
             if not place.is_file() or place.stat().st_size != file.size:
                 return False
-            with place.open("rb") as content:
-                digest = hashlib.sha256()
-                while chunk := content.read(_CHUNK):
-                    digest.update(chunk)
-        return digest.hexdigest() == file.sha256
+            return sha256_of(place) == file.sha256
 
     def open_to(self, *, replace: bool) -> None:
         path = self._path

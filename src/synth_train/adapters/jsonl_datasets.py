@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from synth_train.adapters.user_paths import expanded
 from synth_train.domain.model.dataset import Part, Stamp
 from synth_train.domain.model.errors import InvalidDataset
 from synth_train.domain.model.nearness import files_like
@@ -130,7 +131,7 @@ def _changed(path: Path) -> InvalidDataset:
 
 
 def _absolute(start: Path, name: str) -> Path:
-    path = start / os.path.expanduser(name)  # noqa: PTH111  Path.expanduser raises where there is no such home
+    path = start / expanded(name)
     # Links are followed first and `..` is taken after, as the system does it. Path.resolve raises on loops.
     return path if "\0" in name else Path(os.path.realpath(path))
 

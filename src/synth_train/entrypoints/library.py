@@ -129,7 +129,8 @@ def check_config(
     allow_experimental: bool | None = None,
     any_model: bool = False,
 ) -> Plan:
-    """What `config` asks for, checked. Needs no key, no network, and nothing of the dataset but its place.
+    """What `config` asks for, checked. Needs no key and no network; of the dataset only that it is
+    there, can be read, and is not empty.
 
     Raises:
         InvalidConfig: with every problem.

@@ -19,6 +19,7 @@ from synth_train.adapters.stdin_prompt import prompt_for
 from synth_train.adapters.system_clock import SystemClock
 from synth_train.adapters.system_entropy import SystemEntropy
 from synth_train.adapters.toml_configs import TomlConfigs
+from synth_train.adapters.user_paths import expanded
 from synth_train.domain.model.catalog import Gate
 from synth_train.domain.model.config.findings import UnknownKeys
 from synth_train.domain.model.errors import InvalidDataset, LocalStateError, TrainingError
@@ -112,14 +113,7 @@ class App(Struct, frozen=True):
         """See `FindJob`."""
         from synth_train.domain.usecases.find_job import FindJob
 
-        return FindJob(
-            env=self.train.env,
-            prompt=self.train.prompt,
-            backends=self.train.backends,
-            patience=self.train.patience,
-            progress=self.train.progress,
-            journal=self.train.journal,
-        )
+        return replace(self._reaching(FindJob), journal=self.train.journal)
 
     @property
     def list_jobs(self) -> ListJobs:
@@ -304,13 +298,13 @@ def state_home() -> Path:
     Raises:
         LocalStateError: no home directory is known, as for a bare user number in a container.
     """
-    home = os.path.expanduser(os.environ.get("SYNTH_AI_HOME") or "~/.synth-ai")  # noqa: PTH111 - Path's raises
-    if home.startswith("~"):
+    home = expanded(os.environ.get("SYNTH_AI_HOME") or "~/.synth-ai")
+    if str(home).startswith("~"):
         raise LocalStateError(
-            f"there is no place for our own files: no home directory is known for {Path(home).parts[0]}",
+            f"there is no place for our own files: no home directory is known for {home.parts[0]}",
             hint="Set SYNTH_AI_HOME, or HOME, to a directory that can be written to.",
         )
-    return Path(home)
+    return home
 
 
 def _known_home() -> Path | None:

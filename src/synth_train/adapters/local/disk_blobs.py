@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from synth_train.adapters.file_hash import sha256_of
 from synth_train.adapters.local.home import JobFolder, LocalHome, keeping, private_folder, removed, sync_folder
 from synth_train.adapters.raw_file import create, write_all
 from synth_train.domain.model.hosting import Blob, ResultFile
@@ -20,7 +21,6 @@ from synth_train.ports.entropy import EntropyPort
 from synth_train.ports.hosting import BlobStore, ResultStore
 
 _UNFINISHED = ".new"
-_CHUNK = 1 << 20
 
 
 class DiskBlobStore(BlobStore):
@@ -122,7 +122,7 @@ class FolderResults(ResultStore):
             about = path.stat()
             then = known.get(name)
             if then is None or (then.size, then.changed) != (about.st_size, about.st_mtime_ns):
-                then = _Digest(size=about.st_size, changed=about.st_mtime_ns, sha256=_sha256(path))
+                then = _Digest(size=about.st_size, changed=about.st_mtime_ns, sha256=sha256_of(path))
             now[name] = then
         if now != known:
             with contextlib.suppress(OSError):  # then they are hashed again next time
@@ -149,11 +149,3 @@ def _digests(job: JobFolder) -> dict[str, _Digest]:
         return msgspec.json.decode(job.digests.read_bytes(), type=dict[str, _Digest])
     except (OSError, msgspec.MsgspecError):
         return {}
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as content:
-        while chunk := content.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()

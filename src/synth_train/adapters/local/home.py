@@ -115,11 +115,6 @@ class LocalHome:
             private_folder(self.path)
 
 
-def expanded(path: Path | str) -> Path:
-    """`path` with a `~` at its start written out; as it is where no such home is known: Path.expanduser would raise."""
-    return Path(os.path.expanduser(path))  # noqa: PTH111
-
-
 def private_folder(path: Path) -> None:
     """Make a folder that only its owner can enter; those above it that are missing, too."""
     if path.is_dir():

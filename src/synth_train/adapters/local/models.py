@@ -35,7 +35,8 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from synth_train.adapters.local.home import MODELS, LocalHome, expanded, whole
+from synth_train.adapters.local.home import MODELS, LocalHome, whole
+from synth_train.adapters.user_paths import expanded
 from synth_train.domain.model.config.tables import Lora
 from synth_train.domain.model.hosting import TrainingFailed
 from synth_train.version import installed_version

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from synth_train.adapters.file_lock import try_lock
-from synth_train.adapters.local.home import MODELS, LocalHome, expanded, keeping
+from synth_train.adapters.local.home import MODELS, LocalHome, keeping
 from synth_train.adapters.local.key_ring import KeyRing
+from synth_train.adapters.user_paths import expanded
 from synth_train.domain.model.hosting import Refusal, WorkerId
 from synth_train.domain.usecases.hosting.work import Queue
 from synth_train.ports.hosting import Executor

@@ -50,7 +50,7 @@ def panels_of(curves: Sequence[Curve]) -> tuple[Panel, ...]:
     for curve in curves:
         by_label.setdefault(_label(curve.name), []).append(curve)
     panels = [Panel(label=label, curves=tuple(some)) for label, some in by_label.items()]
-    return tuple(sorted(panels, key=lambda panel: (_rank(panel.label), panel.label)))
+    return tuple(sorted(panels, key=lambda panel: _rank(panel.label)))
 
 
 def panels_compared(curves: Mapping[str, Sequence[Curve]]) -> tuple[Panel, ...]:
@@ -65,7 +65,7 @@ def panels_compared(curves: Mapping[str, Sequence[Curve]]) -> tuple[Panel, ...]:
         for panel in panels_of(some):
             by_label.setdefault(panel.label, []).extend((job, curve) for curve in panel.curves)
     panels = []
-    for label, named in sorted(by_label.items(), key=lambda item: (_rank(item[0]), item[0])):
+    for label, named in sorted(by_label.items(), key=lambda item: _rank(item[0])):
         several = len({curve.name for _, curve in named}) > 1
         panels.append(
             Panel(
@@ -136,5 +136,5 @@ _IN_UNITS = {
 _FIRST = ("loss", "mean reward", "token accuracy", "learning rate")
 
 
-def _rank(label: str) -> int:
-    return _FIRST.index(label) if label in _FIRST else len(_FIRST)
+def _rank(label: str) -> tuple[int, str]:
+    return _FIRST.index(label) if label in _FIRST else len(_FIRST), label

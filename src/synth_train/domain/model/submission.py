@@ -58,3 +58,13 @@ class Submission(Struct, frozen=True, kw_only=True):
     def open(self) -> bool:
         """Whether it stopped half-way: there may be a job that nobody has been told of."""
         return self.stage not in (Stage.HANDED_OVER, Stage.REFUSED)
+
+
+def entry_id(opened_at: float, token: str) -> str:
+    """The id of a new entry.
+
+    Args:
+        opened_at: seconds since 1970.
+        token: tells apart what was opened in one millisecond.
+    """
+    return f"{round(opened_at * 1000):013d}-{token}"

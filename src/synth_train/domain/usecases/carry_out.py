@@ -21,11 +21,10 @@ from synth_train.domain.usecases.check_rows import check_rows
 from synth_train.domain.usecases.check_task_app import CheckTaskApp
 from synth_train.domain.usecases.keys import ResolveKeys
 from synth_train.domain.usecases.mint import MintEnvironmentKey, PatientVault, publish_environment_key
-from synth_train.domain.usecases.retries import telling
-from synth_train.domain.usecases.submit import READY_INTERVAL, PreparedJob, SubmitJob, SubmitOptions, may_pass
+from synth_train.domain.usecases.retries import retried
+from synth_train.domain.usecases.submit import READY_INTERVAL, PreparedJob, SubmitJob, SubmitOptions
 from synth_train.domain.usecases.watch import WatchJob
 from synth_train.ports.backend import Backend
-from synth_train.ports.patience import RetryPolicy
 
 if TYPE_CHECKING:
     from synth_train.domain.usecases.train import Train, TrainRequest
@@ -129,12 +128,11 @@ class CarryOut:
     @cached_property
     def _features(self) -> Features:
         before = self._backend.base
-        policy = RetryPolicy()
-        features = self._ports.patience.retrying(
+        features = retried(
             self._backend.features,
-            policy=policy,
-            again=may_pass,
-            waiting=telling(self._ports.progress, "reach the backend", policy),
+            what="reach the backend",
+            patience=self._ports.patience,
+            progress=self._ports.progress,
         )
         if features.base != before:
             self._ports.progress.tell(ApiRootFound(base=features.base))

@@ -14,8 +14,7 @@ from synth_train.domain.model.moments import Noted, TaskAppHealthy, TaskAppVerif
 from synth_train.domain.model.secret import redact
 from synth_train.domain.model.showing import plain
 from synth_train.domain.model.task_app import Fault, Probe, TaskAppKeys, health_fault, task_info_fault
-from synth_train.domain.usecases.retries import telling
-from synth_train.domain.usecases.submit import may_pass
+from synth_train.domain.usecases.retries import retried
 from synth_train.ports.backend import Backend
 from synth_train.ports.clock import ClockPort
 from synth_train.ports.patience import PatiencePort, RetryPolicy
@@ -74,13 +73,12 @@ class CheckTaskApp(Struct, frozen=True, kw_only=True):
 
     def _verified(self, task_url: str) -> Verification | None:
         """What the backend has found; None when it does not look."""
-        policy = RetryPolicy()
         try:
-            return self.patience.retrying(
+            return retried(
                 lambda: self.backend.verify_task_app(task_url),
-                policy=policy,
-                again=may_pass,
-                waiting=telling(self.progress, "let the backend verify the task app", policy),
+                what="let the backend verify the task app",
+                patience=self.patience,
+                progress=self.progress,
             )
         except NotOffered:
             far = _out_of_reach(task_url, self.backend.base)
@@ -121,8 +119,6 @@ class CheckTaskApp(Struct, frozen=True, kw_only=True):
         return health.status == 200 and not (isinstance(health.body, dict) and health.body.get("authorized") is False)
 
     def _asked(self, ask: _Ask, fault_of: _FaultOf, task_url: str, keys: TaskAppKeys, deadline: float) -> Probe:
-        policy = RetryPolicy(attempts=ATTEMPTS, total=deadline - self.clock.monotonic())
-
         def once() -> Probe:
             left = deadline - self.clock.monotonic()
             probe = ask(task_url, keys, within=max(_SHORTEST_PROBE, min(PROBE_TIME, left)))
@@ -132,11 +128,13 @@ class CheckTaskApp(Struct, frozen=True, kw_only=True):
             return probe
 
         try:
-            return self.patience.retrying(
+            return retried(
                 once,
-                policy=policy,
+                what="look at the task app",
+                patience=self.patience,
+                progress=self.progress,
+                policy=RetryPolicy(attempts=ATTEMPTS, total=deadline - self.clock.monotonic()),
                 again=lambda error: isinstance(error, _Faulty) and error.fault.passing,
-                waiting=telling(self.progress, "look at the task app", policy),
             )
         except _Faulty as error:
             what, remedy = f"task app not healthy: {error.fault.what}", error.fault.remedy

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from synth_train.domain.model.commands import on_jobs
 from synth_train.domain.model.errors import NotKnown, NotOffered, UsageError
 from synth_train.domain.model.hosting import JobFilter
 from synth_train.domain.model.jobs import JobId, JobState, JobSummary, Kind
@@ -110,7 +111,7 @@ class FindJob(ReachBackend, frozen=True, kw_only=True):
         except NotKnown as error:
             found = self._beginning_so(reached, kind, job_id)
             if found is None:
-                listing = f"synth-ai jobs list --backend {reached.base}"
+                listing = on_jobs("list", base=reached.base)
                 hint = f"`{listing}` shows what there is. A job of another backend is found with --backend URL."
                 raise NotKnown(str(error), status=error.status, hint=hint) from error
             return self._read(reached, kind, found)

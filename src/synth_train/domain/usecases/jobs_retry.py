@@ -9,7 +9,7 @@ from synth_train.domain.model.errors import LocalStateError, UsageError
 from synth_train.domain.model.fingerprints import fingerprint_of
 from synth_train.domain.model.jobs import Accepted, IdempotencyKey, JobId, Kind
 from synth_train.domain.model.moments import Noted
-from synth_train.domain.model.submission import Stage, Submission
+from synth_train.domain.model.submission import Stage, Submission, entry_id
 from synth_train.domain.usecases.find_job import FoundJob
 from synth_train.domain.usecases.patient import Patient
 from synth_train.ports.clock import ClockPort
@@ -58,7 +58,7 @@ class RetryJob(Patient, frozen=True, kw_only=True):
         retried = next((entry for entry in earlier if entry.job_id == found.state.job_id), None)
         base, account, now = found.backend.base, retried.account if retried else "", self.clock.now()
         entry = Submission(
-            id=f"{round(now * 1000):013d}-{self.entropy.token(8)}",
+            id=entry_id(now, self.entropy.token(8)),
             fingerprint=fingerprint_of(
                 backend=base, account=account, kind=found.kind, config=key.encode(), request=request, uploads=()
             ),

@@ -13,11 +13,10 @@ from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.settings import ENVIRONMENT_KEY, Variables
 from synth_train.domain.model.task_app import TaskAppKeys
 from synth_train.domain.usecases.keys import ResolveKeys
-from synth_train.domain.usecases.retries import telling
-from synth_train.domain.usecases.submit import may_pass
+from synth_train.domain.usecases.retries import retried
 from synth_train.ports.backend import EnvKeyVault
 from synth_train.ports.entropy import EntropyPort
-from synth_train.ports.patience import PatiencePort, RetryPolicy
+from synth_train.ports.patience import PatiencePort
 from synth_train.ports.progress import ProgressPort
 from synth_train.ports.sealer import SealerPort
 
@@ -42,10 +41,7 @@ class PatientVault(EnvKeyVault):
         self._patiently("upload the environment key", lambda: self._vault.store_environment_key(sealed))
 
     def _patiently(self, what: str, call: Callable[[], T]) -> T:
-        policy = RetryPolicy()
-        return self._patience.retrying(
-            call, policy=policy, again=may_pass, waiting=telling(self._progress, what, policy)
-        )
+        return retried(call, what=what, patience=self._patience, progress=self._progress)
 
 
 class MintEnvironmentKey(Struct, frozen=True, kw_only=True):

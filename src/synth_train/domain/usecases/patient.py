@@ -8,9 +8,8 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from synth_train.domain.model.errors import NotOffered
-from synth_train.domain.usecases.retries import telling
-from synth_train.domain.usecases.submit import may_pass
-from synth_train.ports.patience import PatiencePort, RetryPolicy
+from synth_train.domain.usecases.retries import retried
+from synth_train.ports.patience import PatiencePort
 from synth_train.ports.progress import ProgressPort
 
 T = TypeVar("T")
@@ -31,11 +30,8 @@ class Patient(Struct, frozen=True, kw_only=True):
         Raises:
             NotOffered: the backend has no route for it, said in these words.
         """
-        policy = RetryPolicy()
         try:
-            return self.patience.retrying(
-                call, policy=policy, again=may_pass, waiting=telling(self.progress, what, policy)
-            )
+            return retried(call, what=what, patience=self.patience, progress=self.progress)
         except NotOffered as error:
             raise NotOffered(
                 f"cannot {what}, because the backend has no route for that: {error}",

@@ -57,8 +57,8 @@ from synth_train.domain.model.moments import (
 )
 from synth_train.domain.model.secret import Secret
 from synth_train.domain.model.specs import JobRequest, RlRequest
-from synth_train.domain.model.submission import Stage, Submission
-from synth_train.domain.usecases.retries import telling
+from synth_train.domain.model.submission import Stage, Submission, entry_id
+from synth_train.domain.usecases.retries import retried
 from synth_train.ports.backend import BackendPort, Upload
 from synth_train.ports.clock import ClockPort
 from synth_train.ports.datasets import DatasetPort
@@ -78,11 +78,6 @@ READY_INTERVAL = 2.0
 
 _UPLOAD_POLICY = RetryPolicy(total=None)
 _PROGRESS_STEP = 1 << 20
-
-
-def may_pass(error: Exception) -> bool:
-    """Whether asking again may help: transport errors, 408, 425, 429 and 5xx."""
-    return isinstance(error, (BackendBusy, BackendUnreachable))
 
 
 class PreparedJob(Struct, frozen=True, kw_only=True):
@@ -160,7 +155,7 @@ class SubmitJob(Struct, frozen=True, kw_only=True):
             return earlier
         now = self.clock.now()
         submission = Submission(
-            id=f"{round(now * 1000):013d}-{self.entropy.token(8)}",
+            id=entry_id(now, self.entropy.token(8)),
             fingerprint=fingerprint,
             backend=self.backend.base,
             account=account,
@@ -379,8 +374,7 @@ class SubmitJob(Struct, frozen=True, kw_only=True):
     # -- small things
 
     def _retrying(self, call: Callable[[], T], *, what: str, policy: RetryPolicy | None = None) -> T:
-        policy = policy or RetryPolicy()
-        return self.patience.retrying(call, policy=policy, again=may_pass, waiting=telling(self.progress, what, policy))
+        return retried(call, what=what, patience=self.patience, progress=self.progress, policy=policy)
 
     def _note(self, text: str, *, warning: bool = False) -> None:
         self.progress.tell(Noted(text=text, warning=warning))

@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from synth_train.adapters.user_paths import expanded
 from synth_train.domain.model.backend_base import EMBEDDED
 from synth_train.domain.model.errors import CredentialsError, LocalStateError, UsageError
 from synth_train.domain.model.hosting import Owner, Refusal, owner_of
@@ -129,7 +130,7 @@ def _given(file: str | None, environ: Mapping[str, str]) -> tuple[Secret, ...]:
         lines, where = [environ.get(TOKEN, "")], TOKEN
     else:
         try:
-            lines, where = Path(os.path.expanduser(file)).read_text(encoding="utf-8").splitlines(), file  # noqa: PTH111
+            lines, where = expanded(file).read_text(encoding="utf-8").splitlines(), file
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
             raise UsageError(f"--token-file {file}: {why}") from error
