@@ -23,7 +23,7 @@ JOB_COLUMNS = ("id", "kind", "status", "model", "created", "name", "base_model",
 
 COMMANDS = {
     "train": "submit the jobs that TOML files describe, and follow them to their end",
-    "config": "check a TOML, or print the schema of one",
+    "config": "check a TOML, print the schema of one, or list the models that there are",
     "data": "check a chat dataset",
     "jobs": "look at jobs; follow, cancel or download one",
     "serve": "serve this machine's backend over HTTP, with a page for browsers",
